@@ -1,4 +1,4 @@
-//! The suite over `recvmmsg` and `sendmmsg`.
+//! The suite with `recvmmsg` and `sendmmsg`.
 #![cfg(any(
     target_os = "linux",
     target_os = "android",
@@ -11,5 +11,5 @@ mod common;
 #[path = "suite/mod.rs"]
 mod suite;
 
-/// The backend of every socket of the suite.
+/// All sockets of the suite use this backend.
 const BACKEND: Option<mmsg::Backend> = Some(mmsg::Backend::Mmsg);

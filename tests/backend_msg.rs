@@ -1,8 +1,8 @@
-//! The suite over `recvmsg` and `sendmsg`, a call for each message.
+//! The suite with `recvmsg` and `sendmsg`, one call for each message.
 
 mod common;
 #[path = "suite/mod.rs"]
 mod suite;
 
-/// The backend of every socket of the suite.
+/// All sockets of the suite use this backend.
 const BACKEND: Option<mmsg::Backend> = Some(mmsg::Backend::Msg);

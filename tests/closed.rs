@@ -1,7 +1,7 @@
-//! The very descriptor of a blocked receiver is closed.
+//! Closes the descriptor of a blocked receiver.
 //!
-//! A test binary of its own with one test: the number of a closed descriptor goes to whatever is
-//! opened next, and a call of another test must not meet it.
+//! A test binary of its own with one test: the next open reuses the number of a closed descriptor, and could hand it
+//! to another test.
 
 mod common;
 
@@ -17,7 +17,7 @@ use common::recv::{data_of, memory, recv_msgs};
 use common::sockets::{BorrowedHandle, addr, udp4};
 use common::threads::Call;
 
-/// The test chooses each backend in turn.
+/// The test selects each backend in turn.
 const BACKEND: Option<Backend> = None;
 
 #[test]
@@ -33,34 +33,34 @@ fn r8_a_descriptor_closed_under_a_blocked_receiver_ends_in_a_result() {
 fn close_under_a_receiver(into_batch: bool) {
     let (sender, receiver) = (udp4(), udp4());
     let to = addr(&receiver);
-    // From here on nobody owns it, so that nobody closes it a second time.
+    // Nobody owns the descriptor from here on, so nothing closes it twice.
     #[cfg(unix)]
     let raw = receiver.into_raw_fd();
     #[cfg(windows)]
     let raw = receiver.into_raw_socket();
     let call = Call::blocked(move || {
-        // SAFETY: it is open until it is closed below, on purpose: the number is then no
-        // descriptor until this test opens another, which happens after the call.
+        // SAFETY: the descriptor is open until it is closed below, on purpose. No other gets its number until this
+        // test opens one, which happens after the call.
         let socket = unsafe { BorrowedHandle::borrow_raw(raw) };
         receive(&socket, into_batch)
     });
     // SAFETY: nobody else owns it.
     unsafe { close(raw) };
     sender.send_to(b"are you there?", to).expect("loopback takes it");
-    // On Unix a call that had begun holds the socket, which gets the datagram; on Windows it ends. One that had
-    // not begun finds no descriptor. All of them come back.
+    // On Unix, a call that has begun holds the socket and gets the datagram; on Windows it ends. A call that has not
+    // begun finds no descriptor. All calls return.
     match call.result() {
         Ok(got) => assert_eq!(got, [b"are you there?"]),
         Err(error) => assert!(error.raw_os_error().is_some_and(|code| CLOSED.contains(&code))),
     }
 
-    // The next socket with the same number gets nothing of this one.
+    // The next socket with the same number gets nothing from this one.
     let next = udp4();
     sender.send_to(b"hello", addr(&next)).expect("loopback takes it");
     assert_eq!(receive(&next, into_batch).expect("nothing is wrong with it"), [b"hello"]);
 }
 
-/// The error of a call on a socket that is closed.
+/// The error of a call on a closed socket.
 #[cfg(unix)]
 const CLOSED: &[i32] = &[libc::EBADF];
 #[cfg(windows)]
@@ -70,12 +70,12 @@ const CLOSED: &[i32] = &[common::errno::ENOTSOCK, common::errno::EINVAL];
 ///
 /// # Safety
 ///
-/// Nobody owns it.
+/// Nobody else owns it.
 unsafe fn close(raw: RawHandle) {
-    // SAFETY: the caller's.
+    // SAFETY: as the caller promises.
     #[cfg(unix)]
     let result = unsafe { libc::close(raw) };
-    // SAFETY: the caller's.
+    // SAFETY: as the caller promises.
     #[cfg(windows)]
     let result = unsafe { windows_sys::Win32::Networking::WinSock::closesocket(raw as usize) };
     assert_eq!(result, 0);

@@ -46,7 +46,7 @@ fn back_pressure() {
 
 #[test]
 fn hand_over() {
-    // 62 and 625 times 32 datagrams come. Before there are workers, 8 batches take those of 8 calls.
+    // 62 and 625 bursts of 32 datagrams. Before the workers start, the 8 batches take the datagrams of 8 receives.
     assert_prints("hand_over", &["dropped before there were workers: 1", " dropped = 21984"]);
 }
 

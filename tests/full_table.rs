@@ -1,6 +1,6 @@
 //! A process that cannot open another descriptor.
 //!
-//! The only test of its binary: the limit is the whole process's.
+//! The only test of its binary, because the limit applies to the process.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -14,10 +14,10 @@ use common::sockets::udp4;
 use common::{code, exchange};
 use mmsg::{Ancillary, Backend, BatchSocket, Offload, RecvBatch};
 
-/// The test chooses each backend in turn.
+/// The test selects each backend in turn.
 const BACKEND: Option<Backend> = None;
 
-/// Opens descriptors until there are no more.
+/// Opens descriptors until the table is full.
 fn fill(of: &UdpSocket) -> Vec<OwnedFd> {
     let limit = libc::rlimit { rlim_cur: 100, rlim_max: 100 };
     // SAFETY: the limit is a struct of two numbers, which the call reads.
@@ -50,13 +50,13 @@ fn d10_all_but_descriptors_is_sent_and_received() {
         exchange(&wrapped, &far, 40);
         Ancillary::ERRORS.require(&near).expect("it takes no descriptor");
 
-        // The message reports descriptors that do not fit the table, and loses nothing else.
+        // The message reports the descriptors that did not fit the table, and loses nothing else.
         let mut batch = RecvBatch::new(1, 16);
         assert_eq!(receiver.recv_into(&mut batch).expect("a message is there"), 1);
         let message = batch.messages().next().expect("one was counted");
         assert_eq!((message.data(), message.control_truncated()), (&b"data"[..], true));
 
-        // Those that fit are closed.
+        // The descriptors that fit are closed.
         full.truncate(full.len() - 2);
         assert_eq!(receiver.recv_into(&mut batch).expect("a message is there"), 1);
         assert!(batch.messages().all(|message| message.control_truncated()));

@@ -1,4 +1,4 @@
-//! The futures over whichever calls the platform has.
+//! The futures, on the backend that the platform has.
 #![cfg(all(unix, feature = "tokio"))]
 
 mod common;
@@ -8,5 +8,5 @@ mod futures;
 #[path = "common/veth.rs"]
 mod veth;
 
-/// The backend of every socket.
+/// All sockets use this backend.
 const BACKEND: Option<mmsg::Backend> = None;

@@ -1,4 +1,4 @@
-//! The futures over `recvmsg` and `sendmsg`: a short batch has met `WouldBlock` itself.
+//! The futures with `recvmsg` and `sendmsg`, where a short batch has itself met `WouldBlock`.
 #![cfg(feature = "tokio")]
 
 mod common;
@@ -8,5 +8,5 @@ mod futures;
 #[path = "common/veth.rs"]
 mod veth;
 
-/// The backend of every socket.
+/// All sockets use this backend.
 const BACKEND: Option<mmsg::Backend> = Some(mmsg::Backend::Msg);

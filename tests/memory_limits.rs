@@ -1,4 +1,4 @@
-//! Calls for which there is no memory.
+//! Calls that run out of memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,25 +10,25 @@ use std::time::Duration;
 
 use mmsg::{BatchSocket, MmsgBuf, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 
-/// The system's allocator, except that a thread may have it fail.
+/// The system's allocator, which a thread can make fail.
 struct LimitedAllocator;
 
 #[global_allocator]
 static ALLOCATOR: LimitedAllocator = LimitedAllocator;
 
 thread_local! {
-    /// Requests of at least so many bytes fail.
+    /// Requests of at least this many bytes fail.
     static LIMIT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-// SAFETY: every request goes to the system's allocator as it came, or gets the answer that there is
-// no memory, which any request may get. Nothing here allocates or unwinds.
+// SAFETY: every request goes unchanged to the system's allocator or fails, as any request may. Nothing here allocates
+// or unwinds.
 unsafe impl GlobalAlloc for LimitedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() >= LIMIT.get() {
             return ptr::null_mut();
         }
-        // SAFETY: the caller's promises about `layout` are handed on.
+        // SAFETY: the caller's promises about `layout` are passed on.
         unsafe { System.alloc(layout) }
     }
 
@@ -41,12 +41,12 @@ unsafe impl GlobalAlloc for LimitedAllocator {
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are handed on; the system's allocator gave the memory.
+        // SAFETY: the caller's promises are passed on; the system's allocator gave the memory.
         unsafe { System.dealloc(memory, layout) }
     }
 }
 
-/// Runs `call` while requests of `limit` bytes and more fail.
+/// Runs `call` while requests of `limit` or more bytes fail.
 fn limited<R>(limit: usize, call: impl FnOnce() -> R) -> R {
     LIMIT.set(limit);
     let result = call();
@@ -54,7 +54,7 @@ fn limited<R>(limit: usize, call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `call` on a thread that has no arena yet.
+/// Runs `call` on a new thread, which has no arena.
 fn on_a_new_thread(call: impl FnOnce() + Send) {
     thread::scope(|scope| {
         let running = scope.spawn(call);
@@ -70,7 +70,7 @@ fn socket() -> UdpSocket {
 
 #[test]
 fn d15_a_batch_without_memory_is_an_error() {
-    // The payload, its headers, or any other part of a slot may not fit.
+    // Memory may be missing for the payload, the headers or any other part of a slot.
     for (slots, len) in [(1, 100_000), (64, 1_500), (1_024, 1), (1_024, 65_535)] {
         for limit in [100, 1_000, 10_000, 60_000] {
             let error = limited(limit, || RecvBatch::try_new(slots, len));
@@ -83,7 +83,7 @@ fn d15_a_batch_without_memory_is_an_error() {
 
 #[test]
 fn d15_a_batch_larger_than_any_memory_is_an_error() {
-    // Four of them fill the address space of a 32-bit process, one more than that of any other.
+    // Four of these fill the address space of a 32-bit process; one exceeds that of any other.
     let len = isize::MAX as usize / 2 - (1 << 16);
     let all: Result<Vec<_>, _> = (0..4).map(|_| RecvBatch::try_new(1, len)).collect();
     let error = all.expect_err("there is no memory");
@@ -99,7 +99,7 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
     msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
     let mut memory = [[0; 8]; 32];
     let mut recv_msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
-    // The thread of a test has no arena yet.
+    // A test's thread starts without an arena.
     let mut arena = MmsgBuf::new();
     // On Windows a receive takes one message.
     let each = if cfg!(windows) { 1 } else { 32 };
@@ -115,7 +115,7 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
         }
     }
     assert_eq!(queue.len(), 32);
-    // Nothing has left, and both work as before.
+    // Nothing was sent, and both sockets still work.
     assert_eq!(arena.send(&near, &msgs).expect("there is memory again"), 32);
     for msgs in recv_msgs.chunks_mut(each) {
         assert_eq!(arena.recv(&far, msgs).expect("they are there"), each);
@@ -126,7 +126,7 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
     }
 }
 
-/// Fails unless exactly these datagrams have come.
+/// Checks that exactly these datagrams arrived.
 #[track_caller]
 fn check_arrived(far: &UdpSocket, expected: &[&[u8]]) {
     let mut buffer = [0; 2_000];
@@ -146,7 +146,7 @@ fn d15_an_offload_for_which_there_is_no_memory_is_an_error_and_moves_nothing() {
     let msgs = [SendMsg::to(to, b"data"); 32];
     let mut queue = SendQueue::new(1 << 16);
     msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-    // Without an arena, and with one that lacks only the memory for offload.
+    // Without an arena, and with an arena that only lacks the memory for offload.
     for warm in [false, true] {
         on_a_new_thread(|| {
             if warm {
@@ -155,7 +155,7 @@ fn d15_an_offload_for_which_there_is_no_memory_is_an_error_and_moves_nothing() {
             }
             let near = Offload::new(&near).expect("a UDP socket");
             if warm && !near.gso() {
-                // It needs no more than the plain socket.
+                // It needs no more memory than the plain socket.
                 return;
             }
             for limit in [1_000, 2_000, 5_000, 10_000] {
@@ -175,7 +175,7 @@ fn d15_an_offload_for_which_there_is_no_memory_is_an_error_and_moves_nothing() {
     check_arrived(&far, &[&b"data"[..]; 64]);
 }
 
-/// Memory for the headers of the datagrams, or for the payload in one piece.
+/// There is no memory for the datagrams' headers, or for the payload in one piece.
 #[test]
 fn d15_a_message_for_whose_segmentation_there_is_no_memory_is_still_to_be_sent() {
     let (near, far) = (socket(), socket());
@@ -189,7 +189,7 @@ fn d15_a_message_for_whose_segmentation_there_is_no_memory_is_still_to_be_sent()
     for ((own, pieces), limit) in [(many, 3_000), ((gathered, long.chunks(1_000)), 10_000)] {
         on_a_new_thread(|| {
             let near = Offload::builder().gso(false).build(&near).expect("a UDP socket");
-            // One of several messages makes space for all but the segmentation.
+            // Other messages in the batch provide all memory but that for the segmentation.
             assert_eq!(near.send_batch(&[plain; 3]).expect("loopback takes it"), 3);
             check_arrived(&far, &[&b"data"[..]; 3]);
             let mut queue = SendQueue::new(1 << 16);

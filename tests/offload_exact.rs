@@ -1,5 +1,5 @@
-//! A socket with `Offload` receives what one without it receives: for any sequence of sends, datagram
-//! for datagram, in order per destination, by both backends, to receivers with GRO and without.
+//! A socket with `Offload` receives exactly what one without receives, for any sequence of sends: the same datagrams,
+//! in order for each destination, on both backends, with and without GRO.
 
 mod common;
 
@@ -17,10 +17,10 @@ use socket2::SockRef;
 
 use common::{BACKENDS, is_wine, no_failure, skip};
 
-/// Every test takes what the process has, or goes through all of them.
+/// Tests use the backend of the process, or try each in turn.
 const BACKEND: Option<Backend> = None;
 
-/// One datagram to be sent.
+/// A datagram to send.
 #[derive(Clone, Debug)]
 struct Spec {
     dest: usize,
@@ -44,7 +44,7 @@ fn receivers() -> io::Result<[Offload<UdpSocket>; RECEIVERS]> {
     let receiver = |addr: &str, gro| {
         let socket = UdpSocket::bind(addr)?;
         socket.set_read_timeout(Some(Duration::from_secs(20)))?;
-        // A socket that root may give more than the system's bound; others send less at a time.
+        // Root may exceed the system's limit; others send fewer datagrams at a time.
         let _ = SockRef::from(&socket).set_recv_buffer_size(4 << 20);
         Ancillary::TOS.require(&socket)?;
         Offload::builder().gro(gro).build(socket)
@@ -56,7 +56,7 @@ fn receivers() -> io::Result<[Offload<UdpSocket>; RECEIVERS]> {
     ])
 }
 
-/// Stretches of alike datagrams with others between, as servers send them.
+/// Runs of similar datagrams with others between them, as servers send them.
 fn specs() -> impl Strategy<Value = Vec<Spec>> {
     let len = prop_oneof![4 => Just(100usize), 4 => Just(1_200), 1 => Just(0), 1 => Just(1), 1 => Just(5_000), 2 => 0usize..1_500];
     let ecn = prop_oneof![4 => Just(None), 1 => Just(Some(Ecn::Ect0)), 1 => Just(Some(Ecn::Ect1))];
@@ -70,7 +70,7 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
     })
 }
 
-/// Bytes that show which datagram they belong to.
+/// Bytes that identify the datagram.
 fn payload(index: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (index * 31 + i) as u8).collect()
 }
@@ -91,7 +91,7 @@ fn receive(socket: &Offload<UdpSocket>, count: usize) -> Vec<Received> {
     seen
 }
 
-/// Sends by `send_batch`, each call with the rest of the last one.
+/// Sends with `send_batch` until nothing is left.
 fn send_all(socket: &dyn BatchSocket, msgs: &[SendMsg<'_>]) {
     let mut rest = msgs;
     while !rest.is_empty() {
@@ -183,7 +183,7 @@ proptest! {
     }
 }
 
-/// A pair of loopback sockets with offload both ways.
+/// Two loopback sockets with offload on both.
 fn pair() -> (Offload<UdpSocket>, Offload<UdpSocket>, SocketAddr) {
     let bound = || UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
     let receiver = bound();
@@ -221,9 +221,9 @@ fn s6_runs_end_where_the_kernel_would_segment_wrongly() {
 fn s6_a_gso_batch_is_whole_however_its_buffers_lie_in_memory() {
     const COUNT: usize = 6;
     let (sender, receiver, to) = pair();
-    // Either side of the length up to which buffers are copied.
+    // Lengths around the limit below which buffers are copied.
     for len in [1, 8, 33, 767, 768, 769] {
-        // Bit i: whether buffer i + 1 begins where buffer i ends.
+        // Bit i: whether buffer i + 1 starts where buffer i ends.
         for adjacent in 0..1 << (COUNT - 1) {
             let starts: Vec<_> = (0..COUNT)
                 .scan(0, |start, i| {
@@ -280,7 +280,7 @@ fn s3_the_socket_option_is_never_set() {
     let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
     assert_eq!(sender.counters().sent_batches, 1);
-    // A long payload sent past the crate stays whole, so the socket has no segment size.
+    // A long payload sent with std stays whole, so the socket's own segment size is not set.
     sender.get_ref().send_to(&[7; 3_000], to).expect("loopback takes it");
     let lens: Vec<_> = receive(&receiver, 3).iter().map(|seen| seen.payload.len()).collect();
     assert_eq!(lens, [3, 3, 3_000]);
@@ -329,7 +329,7 @@ fn s4_a_message_with_its_own_segment_size_is_sent_as_it_is() {
     let meta = SendMeta::new().with_segment_size(300);
     let msgs = [SendMsg::to(to, b"before"), SendMsg::to(to, &data).with_meta(&meta)];
     for on in [true, false] {
-        // Without GSO the crate segments it in user space.
+        // Without GSO, the crate segments it in user space.
         assert_eq!(sender.set_gso(on), on);
         send_all(&sender, &msgs);
         let seen = receive(&receiver, 5);
@@ -353,7 +353,7 @@ fn r3_a_short_slot_reports_truncation_and_the_next_message_is_whole() {
     let mut batch = RecvBatch::new(4, 2_048);
     for _ in 0..2 {
         assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 8);
-        // The socket beneath takes any buffer; `Offload` itself would reject these.
+        // The plain socket accepts any buffer; `Offload` would reject these.
         assert_eq!(receiver.get_ref().recv_into(&mut batch).expect("it is there"), 1);
         let message = batch.messages().next().expect("one message");
         assert!(message.truncated());
@@ -385,7 +385,7 @@ fn raw_control_messages_apply_to_every_datagram_of_a_gso_batch() {
     }
     Ancillary::TOS.require(receiver.get_ref()).expect("it is a UDP socket");
     let mut control = ControlBuf::new();
-    // The number of IP_TOS: of Linux, which is the only system but Windows with GSO, and of ws2ipdef.h.
+    // The number of IP_TOS on Linux, and in ws2ipdef.h for Windows. Only these systems have GSO.
     let (ip, tos) = (0, if cfg!(windows) { 3 } else { 1 });
     control.push(ip, tos, &0x48i32.to_ne_bytes()).expect("there is space");
     let msgs = [SendMsg::to(to, b"one").with_control(&control); 3];

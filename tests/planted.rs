@@ -1,5 +1,5 @@
-//! Faults planted on purpose, one for each sanitizer: `.ci/sanitizers` runs each of them first, and a
-//! sanitizer that reports nothing fails the script. Nothing else builds them, and they run by name only.
+//! Faults planted for the sanitizers, one for each. `.ci/sanitizers` first runs these and fails if a sanitizer
+//! reports nothing. They run only by name.
 #![cfg(planted_fault)]
 
 use std::io::IoSliceMut;
@@ -17,7 +17,7 @@ fn address() {
     near.send(&[1; 64]).expect("it is taken");
     let mut buffer = vec![0u8; 32];
     let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: 64 };
-    // SAFETY: none, which is the point: the iovec says 64 bytes of a buffer of 32.
+    // SAFETY: none, on purpose: the iovec claims 64 bytes of a 32-byte buffer.
     let len = unsafe {
         let mut header: libc::msghdr = std::mem::zeroed();
         header.msg_iov = &raw mut iov;
@@ -28,7 +28,7 @@ fn address() {
     drop(IoSliceMut::new(&mut buffer));
 }
 
-/// A decision by a byte that nobody wrote: one past what was received.
+/// A decision that depends on an uninitialized byte, one past the received bytes.
 #[test]
 #[ignore = "a fault"]
 fn memory() {
@@ -36,7 +36,7 @@ fn memory() {
     near.send(&[1; 8]).expect("it is taken");
     let mut buffer = Vec::<MaybeUninit<u8>>::with_capacity(16);
     let start = buffer.spare_capacity_mut().as_mut_ptr().cast::<u8>();
-    // SAFETY: 16 bytes are there, to be written; the read of the last one is the fault.
+    // SAFETY: the 16 bytes may be written; reading the last one is the planted fault.
     let past = unsafe {
         libc::recv(far.as_raw_fd(), start.cast(), 16, 0);
         start.add(12).read()
@@ -46,15 +46,15 @@ fn memory() {
     }
 }
 
-/// Two threads that write to one number.
+/// Two threads write to one number.
 #[test]
 #[ignore = "a fault"]
 fn thread() {
     struct Shared(*mut u32);
-    // SAFETY: none, which is the point: nothing orders the two threads' writes.
+    // SAFETY: none, on purpose: nothing orders the two threads' writes.
     unsafe impl Send for Shared {}
-    // Both are running before either writes, so that nothing orders them by chance: a start that
-    // comes after the other's end may meet a lock of the standard library in between.
+    // Both threads run before either writes. Otherwise a lock of the standard library between the end of one and the
+    // start of the other could order them.
     static RUNNING: AtomicU32 = AtomicU32::new(0);
     let mut number = Box::new(0u32);
     let mut add = || {

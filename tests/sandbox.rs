@@ -1,11 +1,11 @@
-//! Real sandboxes: seccomp filters that answer for the multi-message calls, and a limit of memory.
+//! Real sandboxes: seccomp filters on the multi-message calls, and a memory limit.
 //!
-//! A filter cannot be removed again, and the library's choice holds for the process. So each
-//! test runs its own binary once more, as a child that lays a filter on the thread of that test.
+//! A filter cannot be removed, and the library's choice of backend holds for the process. So each test runs its own
+//! binary again as a child, which installs a filter on that test's thread.
 #![cfg(target_os = "linux")]
 
 mod common;
-#[allow(dead_code)] // Other calls are denied elsewhere.
+#[allow(dead_code)] // The other calls are denied in other test binaries.
 #[path = "common/seccomp.rs"]
 mod seccomp;
 
@@ -18,25 +18,25 @@ use common::{no_failure, skip, sockets};
 use mmsg::{Backend, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue};
 use seccomp::{RECVMMSG, SENDMMSG, SENDMMSG_IS_A_LOOP};
 
-/// The library chooses, which is what the tests check.
+/// The library chooses, which these tests check.
 const BACKEND: Option<Backend> = None;
 
-/// Set for a child: the name of its test.
+/// Set for a child to the name of its test.
 const CHILD: &str = "MMSG_SANDBOX_CHILD";
-/// A child's last line: it has completed its test, or cannot make a sandbox.
+/// A child's last line, after its test or if it cannot make a sandbox.
 const DONE: &str = "the child is done";
 const CANNOT: &str = "no filter can be installed here: ";
 
 const BATCH: usize = 20;
 
-/// Does the child's part if this process is one; otherwise starts the child and checks its output.
+/// In the child: runs `child`. Otherwise: starts the child and checks its output.
 fn in_child(test: &str, child: impl FnOnce() -> io::Result<()>) {
     if env::var(CHILD).is_ok_and(|name| name == test) {
         let word = match child() {
             Ok(()) => DONE.into(),
             Err(error) => format!("{CANNOT}{error}"),
         };
-        // Not by `println!`, which the test harness would keep for itself.
+        // The test harness would capture `println!`.
         return writeln!(io::stdout(), "\n{word}").expect("the parent reads");
     }
     let program = env::current_exe().expect("this program has a file");
@@ -53,7 +53,7 @@ fn in_child(test: &str, child: impl FnOnce() -> io::Result<()>) {
     assert!(output.status.success() && said.contains(DONE), "{said}\n{complaint}");
 }
 
-/// Sends batches in every way and receives in every way; all is received, in order.
+/// Sends and receives in every way; all datagrams arrive in order.
 fn exchange(near: &UdpSocket, far: &UdpSocket) {
     let data: Vec<_> = (0..BATCH as u32).map(u32::to_be_bytes).collect();
     let to = sockets::addr(far);
@@ -87,19 +87,18 @@ fn exchange(near: &UdpSocket, far: &UdpSocket) {
     }
 }
 
-/// A child under a filter that answers `errno` for `calls`: everything works by single-message
-/// calls, for good.
+/// Under a filter that returns `errno` for `calls`, everything works with single-message calls, permanently.
 fn falls_back(test: &str, calls: &'static [seccomp::DeniedCall], errno: i32) {
     works(test, calls, errno, Backend::Msg);
 }
 
-/// The same for `sendmmsg` alone. A C library that does not make the system call does not meet the filter.
+/// The same for `sendmmsg` only. A C library that does not use the system call never meets the filter.
 fn works_without_sendmmsg(test: &str, errno: i32) {
     let backend = if SENDMMSG_IS_A_LOOP { Backend::Mmsg } else { Backend::Msg };
     works(test, &[SENDMMSG], errno, backend);
 }
 
-/// A child under a filter: everything works, and after the first messages by `backend`.
+/// Under the filter everything works, and after the first messages with `backend`.
 fn works(test: &str, calls: &'static [seccomp::DeniedCall], errno: i32, backend: Backend) {
     in_child(test, || {
         let (near, far) = (sockets::udp4(), sockets::udp4());
@@ -107,7 +106,7 @@ fn works(test: &str, calls: &'static [seccomp::DeniedCall], errno: i32, backend:
         seccomp::deny(calls, errno)?;
         exchange(&near, &far);
         assert_eq!(Backend::current(), backend);
-        // The other sockets of the process go the same way from the start.
+        // Other sockets of the process use that backend from the start.
         exchange(&sockets::udp4(), &far);
         assert_eq!(Backend::current(), backend);
         Ok(())
@@ -155,7 +154,7 @@ fn p2_a_sandbox_that_allows_the_calls_changes_nothing() {
     });
 }
 
-/// The filters do what they say: the C library's own calls meet them.
+/// The filters work: the C library's own calls meet them.
 #[test]
 fn p2_the_filter_is_in_force() {
     in_child("p2_the_filter_is_in_force", || {
@@ -170,7 +169,7 @@ fn p2_the_filter_is_in_force() {
     });
 }
 
-/// Lets the process have `more` bytes of address space than it has.
+/// Allows the process `more` bytes of address space than it uses now.
 fn limit_memory(more: u64) -> io::Result<()> {
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let pages = pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
@@ -205,7 +204,7 @@ fn d15_a_process_at_its_memory_limit_gets_errors_and_goes_on() {
             }
         };
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
-        // What is there already is enough for calls.
+        // The existing memory is enough for calls.
         assert_eq!(near.send_batch(&msgs)?, BATCH);
         let mut received = 0;
         while received < BATCH {

@@ -1,4 +1,4 @@
-//! Sockets with everything turned on.
+//! Sockets with all metadata and options enabled.
 
 use std::net::UdpSocket;
 
@@ -12,7 +12,7 @@ use mmsg::{
     SendMsg, SendQueue,
 };
 
-/// Makes a call and fails if it allocates, once `warm`.
+/// Makes a call and, once `warm`, fails if it allocates.
 #[track_caller]
 fn free<R>(warm: bool, what: &str, call: impl FnOnce() -> R) -> R {
     let (result, counts) = counted(call);
@@ -38,7 +38,7 @@ fn everything() -> Ancillary {
         | Ancillary::SEND_TIMESTAMP
 }
 
-/// Sends datagrams and GSO batches from `near` to `far`, with all options, in every way.
+/// Sends datagrams and GSO batches with all options from `near` to `far`, in every way.
 fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
     for socket in [near, far] {
         let _ = everything().enable(socket).expect("it is a socket");
@@ -124,14 +124,14 @@ fn an_error_report_allocates_nothing() {
     let (from, open, closed) = (udp4(), udp4(), refusing([127, 0, 0, 1]));
     Ancillary::ERRORS.require(&from).expect("it is a socket");
     let (good, bad) = (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"bad"));
-    // As a reply to a forged source might be.
+    // The kernel rejects this one, as it would a reply to a forged source.
     let rejected = SendMsg::to(([127, 0, 0, 1], 0).into(), b"to port 0");
     let mut reports = [Report::EMPTY; 8];
     for round in 0..ROUNDS {
         let warm = round > 0;
         assert_eq!(free(warm, "send_batch", || from.send_batch(&[bad])).expect("taken"), 1);
         assert!(in_error(&from, NET));
-        // No call returns the error of the datagram before; the queue may have it.
+        // Neither call may return the earlier datagram's error, which may be in the queue.
         let sent = free(warm, "send_batch", || from.send_batch(&[good, good]));
         assert_eq!(sent.expect("both are good"), 2);
         assert!(free(warm, "send_batch", || from.send_batch(&[rejected])).is_err());

@@ -1,6 +1,6 @@
-//! No call allocates once the thread has made one of the same size.
+//! No call allocates once its thread has made a call of the same size.
 //!
-//! Every single call is measured, by an allocator that counts for each thread.
+//! Measures every single call, with an allocator that counts for each thread.
 
 #[cfg(target_os = "linux")]
 mod ancillary;
@@ -15,7 +15,7 @@ mod kit;
 mod offload;
 mod plain;
 #[cfg(target_os = "linux")]
-#[allow(dead_code)] // Other calls are denied elsewhere.
+#[allow(dead_code)] // The other calls are denied in other test binaries.
 #[path = "../common/seccomp.rs"]
 mod seccomp;
 #[cfg(all(target_os = "linux", feature = "tokio"))]
@@ -30,10 +30,10 @@ use mmsg::Backend;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Tests that need a backend choose it by `use_backend`.
+/// Tests that need a certain backend select it with `use_backend`.
 const BACKEND: Option<Backend> = None;
 
-/// The backend is the process's: one test at a time may choose it.
+/// The backend applies to the whole process, so only one test at a time may select it.
 fn use_backend(backend: Backend) -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

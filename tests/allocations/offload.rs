@@ -1,4 +1,4 @@
-//! GSO batches, sent, received, and sent again as their datagrams.
+//! GSO batches: sent, received, and sent again as single datagrams.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -11,22 +11,21 @@ use crate::{free, use_backend};
 use mmsg::offload::GsoStatus;
 use mmsg::{Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue};
 
-/// Messages of a batch.
+/// Messages in a batch.
 const MOST: usize = 60;
-/// Longer than payloads that are copied together.
+/// Longer than payloads that the crate copies together.
 const LONG: usize = 300;
 const SHORT: usize = 100;
 
-/// Calls on each backend, direct and `dyn`.
+/// Number of calls on each backend, direct and through `dyn`.
 fn calls() -> usize {
     smaller(10_000, 300)
 }
 
-/// Runs of long and of short messages, of plain ones and of those with options, and a single one
-/// here and there: several GSO batches.
+/// Runs of long and short messages, with and without options, and a few single ones: several GSO batches.
 fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> Vec<SendMsg<'a>> {
     let one = |i: usize| {
-        // Not one behind the other in memory, so that neighbours are not joined.
+        // Apart in memory, so that neighbours are not joined.
         let start = i % 7;
         match i / 6 % 5 {
             0 => SendMsg::to(to, &payload[start..][..LONG]),
@@ -40,7 +39,7 @@ fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> 
     (0..MOST).map(one).collect()
 }
 
-/// Receives by calls of either type, and with `check` checks all messages.
+/// Receives with both kinds of calls and, with `check`, checks all messages.
 struct Receiver<'a> {
     msgs: Vec<RecvMsg<'a>>,
     batch: RecvBatch,
@@ -82,7 +81,7 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, msgs: &[SendMsg<'_>]) {
     };
     let mut queue = SendQueue::new(1 << 20);
     for way in Way::ALL {
-        // Twice for each type of receive: a queue has two stages, which take turns.
+        // Two rounds for each kind of receive, because a queue has two stages that alternate.
         for i in 0..calls() / 4 + 4 {
             let (sent, counts) = counted(|| way.send(near, msgs, &mut queue));
             assert!(i < 4 || counts == Counts::NONE, "{way:?} allocates");
@@ -132,8 +131,7 @@ fn sending_again_without_gso_allocates_nothing() {
     }
     let far = offload(sockets::udp4());
     let payload = vec![7; LONG];
-    // 200 segments: more than any kernel takes (UDP_MAX_SEGMENTS is 128 at most), so they are
-    // segmented in user space.
+    // 200 segments exceed any kernel's limit (UDP_MAX_SEGMENTS is at most 128), so the crate segments them.
     let meta = SendMeta::new().with_segment_size(1);
     let parts = [IoSlice::new(&payload[..90]), IoSlice::new(&payload[100..210])];
     let to = sockets::addr(far.get_ref());
@@ -144,7 +142,7 @@ fn sending_again_without_gso_allocates_nothing() {
         let before = near.counters();
         for i in 0..calls() / 50 {
             let send = || near.send_batch(&msgs[i % 2..][..1]);
-            // The second one's buffers are gathered in the arena.
+            // The first two calls grow the arena; the second one gathers its buffers there.
             let sent = if i < 2 { send() } else { free("a send segmented in user space", send) };
             assert_eq!(sent.expect("loopback takes it"), 1);
             let mut received = 0;
@@ -174,7 +172,8 @@ fn an_empty_socket_with_offload_allocates_nothing() {
     });
 }
 
-/// A filter rejects `sendmsg`: the GSO batch of a call, and not its datagrams.
+/// The filter rejects `sendmsg`, which sends the only GSO batch of a call, but not `sendmmsg`, which sends its
+/// datagrams.
 #[test]
 fn n2_batches_that_are_rejected_allocate_nothing() {
     const NAME: &str = "n2_batches_that_are_rejected_allocate_nothing";
@@ -209,7 +208,7 @@ fn n2_batches_that_are_rejected_allocate_nothing() {
         }
         assert_eq!((near.gso_status(), near.counters().sent_batches), (status, 0));
     };
-    // A filter cannot be taken off again.
+    // A filter cannot be removed, so each needs a thread of its own.
     for (errno, status) in [(libc::EIO, GsoStatus::Rejected), (libc::EPERM, GsoStatus::On)] {
         std::thread::scope(|scope| {
             scope.spawn(|| rejecting(errno, status)).join().expect("the test passes");

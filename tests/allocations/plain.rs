@@ -16,17 +16,17 @@ use mmsg::{Ancillary, BatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue};
 
 const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 
-/// Calls of each type, on each backend, with each family, direct and `dyn`.
+/// Number of calls of each kind: on each backend, for each family, direct and through `dyn`.
 fn calls() -> usize {
     smaller(10_000, 300)
 }
 
-/// The largest batch.
+/// The largest batch size.
 fn most() -> usize {
     if is_emulated() { 128 } else { 512 }
 }
 
-/// Batch sizes that go up to `most` and down again, and then a while at small ones.
+/// Batch sizes up to `most` and down again, then small ones for a while.
 fn sizes(most: usize) -> impl Iterator<Item = usize> {
     let doubling = || (0..=9).map(|i| 1 << i).filter(move |size| *size <= most);
     let large = doubling().chain(doubling().rev().skip(1));
@@ -34,11 +34,11 @@ fn sizes(most: usize) -> impl Iterator<Item = usize> {
     large.chain(small).collect::<Vec<_>>().into_iter().cycle()
 }
 
-/// Receives by calls of either type.
+/// Receives with both kinds of calls.
 struct Receiver<'a> {
     msgs: Vec<RecvMsg<'a>>,
     batch: RecvBatch,
-    /// Calls of each type.
+    /// The number of calls of each kind.
     calls: [usize; 2],
 }
 
@@ -48,7 +48,7 @@ impl<'a> Receiver<'a> {
         Self { batch: RecvBatch::new(msgs.len(), 16), msgs, calls: [0; 2] }
     }
 
-    /// Receives `count` messages; with `check`, the calls may allocate nothing.
+    /// Receives `count` messages; with `check`, the calls must not allocate.
     fn take<S: BatchSocket + ?Sized>(&mut self, socket: &S, count: usize, into: bool, check: bool) {
         let mut taken = 0;
         while taken < count {
@@ -73,14 +73,14 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// Sends batches from `near` to `far` in every way, after a warm-up of the largest.
+/// Sends batches from `near` to `far` in every way, after a warm-up with the largest.
 fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: usize) {
     let msgs = vec![SendMsg::to(to, &PAYLOAD); most];
     let mut memory = vec![[0; 16]; most];
     let mut receiver = Receiver::new(&mut memory);
     let mut queue = SendQueue::new(1 << 20);
     for way in Way::ALL {
-        // Twice for each type of receive: a queue has two stages, which take turns.
+        // Two rounds for each kind of receive, because a queue has two stages that alternate.
         for i in 0..4 {
             let sent = way.send(near, &msgs, &mut queue).expect("loopback takes it");
             receiver.take(far, sent, i % 2 == 0, false);
@@ -100,7 +100,7 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: us
     }
 }
 
-/// Both backends, direct and through `&dyn BatchSocket`.
+/// On both backends, direct and through `&dyn BatchSocket`.
 fn exchange_on(near: &UdpSocket, far: &UdpSocket) {
     let enough = sockets::has_space_for(far, most(), "batches of more than 128 messages");
     let most = if enough { most() } else { 128 };
@@ -153,7 +153,7 @@ fn a_full_socket_allocates_nothing() {
     let msgs = [SendMsg::new(&PAYLOAD); 8];
     for backend in BACKENDS {
         let _turn = use_backend(*backend);
-        // Space for the eight, not for a ninth: a rejected push allocates nothing either.
+        // Space for eight messages, so the ninth push is rejected. It must not allocate either.
         let mut queue = SendQueue::new(8 * (PAYLOAD.len() + SendQueue::OVERHEAD));
         msgs.iter().for_each(|msg| queue.push(msg).expect("space for eight"));
         for way in [Way::Batch, Way::Each] {
@@ -190,7 +190,7 @@ fn e19_connection_refused_allocates_nothing() {
     }
 }
 
-/// One call of a size is enough, on a thread whose arena is new.
+/// On a thread with a new arena, one call of a size is enough.
 #[test]
 fn the_second_call_of_a_size_allocates_nothing() {
     for backend in BACKENDS {
@@ -253,7 +253,7 @@ fn recv_slices_and_changes_in_place_allocate_nothing() {
                     batch.iter_mut().for_each(|mut datagram| datagram.data_mut().reverse());
                     result
                 });
-                // The first of the largest batches may.
+                // Only the first of the largest batches may allocate.
                 assert!(i < 40 || counts == Counts::NONE, "a receive of {size} allocates");
                 taken += result.expect("they were sent");
             }
@@ -291,7 +291,7 @@ fn an_answer_to_a_unix_socket_allocates_nothing() {
                 assert_eq!(server.flush(&mut queue).expect("they are taken"), 2);
                 (0..4).for_each(|_| assert_eq!(client.recv(&mut [0; 16]).expect("sent"), 8));
             };
-            // The queue has two stages, and each grows.
+            // The queue has two stages, and each may grow once.
             if round < 2 { serve() } else { free("answers", serve) }
         }
     }

@@ -1,4 +1,4 @@
-//! Futures, also while they wait.
+//! Futures, including those that wait.
 
 use std::future::{Future, poll_fn};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,17 +14,16 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-/// Messages of a batch.
+/// Messages in a batch.
 const MOST: usize = 64;
 const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 
-/// Rounds of every call. Other architectures allocate no differently, and an emulated one is some
-/// fifty times slower.
+/// Rounds of each call. An emulated machine is about fifty times slower and allocates in the same way.
 fn rounds() -> usize {
     smaller(10_000, 100)
 }
 
-/// Completes a future. Also returns the allocations of all its polls.
+/// Completes a future and also returns the allocations of all its polls.
 async fn polled<R>(future: impl Future<Output = R>) -> (R, Counts) {
     let mut future = pin!(future);
     let mut sum = Counts::NONE;
@@ -46,7 +45,7 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// A receive, of one type or the other, that waits or finds something.
+    /// A receive of either kind, which waits or finds datagrams.
     async fn receive(&mut self, far: &impl AsyncBatchSocket, i: usize) -> Counts {
         let Self { near, msgs, batch, recv_msgs, .. } = self;
         let size = 1 + i % MOST;
@@ -74,7 +73,7 @@ impl Rounds<'_> {
         counts
     }
 
-    /// A send, of one type or another.
+    /// A send of one of the kinds.
     async fn send(&mut self, from: &impl AsyncBatchSocket, i: usize) -> Counts {
         let Self { msgs, queue, .. } = self;
         let msgs = &msgs[..1 + i % MOST];
@@ -105,7 +104,7 @@ async fn allocate_nothing(far: &impl AsyncBatchSocket<Socket = UdpSocket>) {
         batch: RecvBatch::new(MOST, 16),
         recv_msgs: memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect(),
     };
-    // The warm-up has every type and size once, the largest included.
+    // The warm-up makes a call of every kind and size.
     let warm_up = 12 * MOST;
     for i in 0..warm_up + rounds() {
         let counts = rounds_of.receive(far, i).await;
@@ -136,14 +135,14 @@ fn futures_on_a_socket_allocate_nothing() {
 
 #[test]
 fn futures_through_offload_allocate_nothing() {
-    // GRO would change the count of messages.
+    // GRO would change the number of messages.
     run(async {
         let far = Offload::builder().gro(false).build(far()).expect("a UDP socket");
         allocate_nothing(&far).await;
     });
 }
 
-/// Once such a socket has met an error, tokio remembers it until a call clears it.
+/// tokio remembers a socket's error until a call clears it.
 #[test]
 fn futures_on_a_socket_that_met_errors_allocate_nothing() {
     run(async {
@@ -168,8 +167,8 @@ fn futures_on_a_socket_that_met_errors_allocate_nothing() {
     });
 }
 
-/// A full socket that tokio takes for writable for good, since its peer has dissolved the connection
-/// (unix(7): ECONNRESET), and that peer.
+/// A full socket that tokio always takes for writable, and its peer. The peer has dissolved the connection (unix(7):
+/// ECONNRESET).
 async fn stuck() -> (UdpSocket, UnixDatagram) {
     let [near, far] = ["near", "far"].map(|end| {
         let name = format!("mmsg-allocations-{}-{end}", std::process::id());
@@ -192,7 +191,7 @@ async fn stuck() -> (UdpSocket, UnixDatagram) {
     (near, far)
 }
 
-/// Such a socket sleeps and tries again.
+/// A send on such a socket sleeps and tries again.
 #[test]
 fn e3_a_future_that_sleeps_allocates_nothing() {
     run(async {

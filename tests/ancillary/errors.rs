@@ -1,4 +1,4 @@
-//! ICMP errors on loopback with the error queue on: which calls return them.
+//! Which calls return ICMP errors while the error queue is on, on loopback.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -19,13 +19,13 @@ use mmsg::{
 
 pub const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
 
-/// A sender with `ERRORS` on, an open destination and a closed one; each on IPv4, on
-/// IPv6, and on IPv4 by a dual-stack socket.
+/// A sender with `ERRORS` on, an open and a closed destination. There is one for IPv4, one for IPv6, and a dual-stack
+/// sender with IPv4 destinations.
 pub struct Setting {
     pub from: UdpSocket,
     pub open: UdpSocket,
     pub to_open: SocketAddr,
-    /// Held so that no other socket gets the port.
+    /// Kept, so that no other socket gets the port.
     _closed: UdpSocket,
     pub to_closed: SocketAddr,
 }
@@ -58,15 +58,14 @@ impl Setting {
         SendMsg::to(self.to_closed, b"bad")
     }
 
-    /// Sends a datagram to the closed port, and waits for the error: for its own, since an earlier one's report makes
-    /// the socket ready, too.
+    /// Sends a datagram to the closed port and waits for a new report: an earlier one makes the socket ready too.
     pub fn provoke_error(&self) {
         assert_eq!(self.from.send_batch(&[self.bad()]).expect("it is taken"), 1);
         settle_answers();
         assert!(in_error(&self.from, NET));
     }
 
-    /// Takes `count` reports, and checks that each names the closed destination.
+    /// Takes `count` reports and checks that each names the closed destination.
     #[track_caller]
     pub fn check_reports(&self, count: usize) {
         let expected = (Event::Refused, Some(self.to_closed), Some(self.to_closed.ip()));
@@ -101,7 +100,7 @@ fn e1_an_icmp_error_fails_no_other_datagram() {
     }
 }
 
-/// A way to receive, which returns the payloads.
+/// A way to receive that returns the payloads.
 type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
 
 const RECEIVES: [Receive; 4] = [
@@ -133,7 +132,7 @@ fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
             let nothing = receive(from).expect_err("nothing is there");
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
 
-            // The report stays in the queue, and datagrams are received past it.
+            // The report stays in the queue; receives ignore it.
             setting.provoke_error();
             open.send_to(b"data", to_from).expect("it is taken");
             assert_eq!(receive(from).expect("it is there"), [b"data"]);
@@ -145,7 +144,7 @@ fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
             assert_eq!(receive(from).expect("it is there"), [b"data"]);
             setting.check_reports(1);
         }
-        // On a socket that waits, a call that does not.
+        // A call that does not wait, on a blocking socket.
         for backend in BACKENDS {
             setting.provoke_error();
             let (mut arena, flags) = (MmsgBuf::with_backend(backend), RecvFlags::DONT_WAIT);
@@ -156,8 +155,8 @@ fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
     }
 }
 
-/// Errors that come while a receive waits. It goes on waiting; with a timeout, which the kernel would begin anew, it
-/// returns `Interrupted`.
+/// Errors arrive while a receive waits. It continues to wait. On a socket with a timeout it returns `Interrupted`,
+/// because the kernel would start the timeout anew.
 #[test]
 fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
     const TIMEOUT: Duration = Duration::from_millis(300);
@@ -206,19 +205,19 @@ fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
     }
 }
 
-/// An error whose report found no space in the error queue is reported nowhere else.
+/// An error whose report did not fit the error queue can only be returned.
 #[test]
 fn d34_a_receive_returns_an_error_that_is_not_in_the_queue() {
     for setting in settings() {
         let Setting { from, to_closed, .. } = &setting;
         from.set_nonblocking(true).expect("it can");
         for receive in RECEIVES {
-            // Every other send returns the error of the one before.
+            // Every second send returns the error of the one before.
             for _ in 0..1_000 {
                 let _ = from.send_to(b"bad", to_closed);
             }
             while from.send_to(b"bad", to_closed).is_err() {}
-            // (The queue holds reports in any case, so that polling would not wait for the last error.)
+            // (The queue is never empty here, so polling would not wait for the last error.)
             settle_answers();
             let reported = receive(from).expect_err("its report was dropped");
             assert_eq!(reported.raw_os_error(), Some(libc::ECONNREFUSED));
@@ -244,7 +243,7 @@ fn d34_a_call_returns_a_connected_peers_error_once() {
             let error = receive(from).expect_err("the peer is gone");
             assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
             setting.check_reports(1);
-            // So does a send.
+            // A send returns it too.
             from.send(b"bad").expect("no answer yet");
             assert!(in_error(from, NET));
             let error = from.send_batch(&[SendMsg::new(b"bad")]).expect_err("the peer is gone");

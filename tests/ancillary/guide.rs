@@ -1,11 +1,11 @@
-//! The errors that the guide explains, met on real sockets.
+//! The errors that the guide explains, on real sockets.
 
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 
 use crate::kit::{addr, any6, udp4, udp6};
 use mmsg::{BatchSocket, SendMeta, SendMsg};
 
-/// The number of the error of a send.
+/// The errno of a send that must fail.
 #[track_caller]
 fn errno(socket: &UdpSocket, msg: SendMsg<'_>) -> i32 {
     let error = socket.send_batch(&[msg]).expect_err("it cannot be sent");

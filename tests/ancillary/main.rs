@@ -14,5 +14,5 @@ mod routes;
 mod send;
 mod sockets;
 
-/// Tests that need a backend choose it themselves.
+/// Tests that need a certain backend select it themselves.
 const BACKEND: Option<mmsg::Backend> = None;

@@ -1,4 +1,4 @@
-//! Which options a socket accepts, the state after they are turned off, and metadata of a stand-in.
+//! Which options a socket accepts, its state after they are turned off, and metadata of a test double.
 
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
@@ -98,7 +98,7 @@ fn send_and_receive_timestamps_are_turned_off_apart() {
     let _ = (hardware | sending).disable(&socket).expect("a socket");
     assert_eq!((flags(&socket), is_stamped()), (0, false));
 
-    // The crate leaves bits that other code has set.
+    // The crate must keep bits that other code has set.
     let foreign = libc::SOF_TIMESTAMPING_OPT_CMSG as i32;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, foreign).expect("a flag");
     ask(&socket, hardware | sending);

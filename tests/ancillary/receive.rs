@@ -1,4 +1,4 @@
-//! Metadata of received messages, on loopback, by every way to receive.
+//! Metadata of messages received on loopback, in all ways.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::SystemTime;
@@ -22,13 +22,13 @@ const RECEIVING: [Ancillary; 10] = [
     Ancillary::MARK,
 ];
 
-/// That, and what fills the error queue.
+/// All of them, and the options that fill the error queue.
 fn everything() -> Ancillary {
     let others = Ancillary::ERRORS | Ancillary::SEND_TIMESTAMP;
     RECEIVING.into_iter().fold(others, |all, option| all | option)
 }
 
-/// Whether the process may see the marks of packets: some kernels want a capability for it.
+/// Whether the process may see packet marks: some kernels require a capability.
 fn may_see_marks(test: &str) -> bool {
     let taken = Ancillary::MARK.enable(&udp4()).expect("it is a socket");
     if taken.is_empty() {
@@ -42,7 +42,7 @@ fn send(from: &UdpSocket, to: SocketAddr, data: &[u8], meta: SendMeta) {
     assert_eq!(sent.expect("loopback takes it"), 1);
 }
 
-/// Loses datagrams in a small receive buffer, empties it, and returns how many were lost.
+/// Overflows a small receive buffer, empties it and returns how many datagrams were lost.
 fn overflow(from: &UdpSocket, to: SocketAddr, full: &UdpSocket) -> u32 {
     const SENT: u32 = 400;
     let capacity = SockRef::from(full).recv_buffer_size().expect("its receive buffer");
@@ -103,7 +103,7 @@ fn each_option_fills_its_fields_and_no_other() {
                 Ancillary::TIMESTAMP => expected.timestamp = full.timestamp,
                 Ancillary::ORIGINAL_DEST => expected.original_dest = full.original_dest,
                 Ancillary::MARK => expected.mark = full.mark,
-                // Device timestamps, segment sizes, losses and path MTUs: absent here.
+                // Device timestamps, segment sizes, losses and path MTUs do not occur here.
                 _ => {}
             }
             let _ = option.enable(&to).expect("it is a socket");
@@ -113,7 +113,7 @@ fn each_option_fills_its_fields_and_no_other() {
                 got.meta.timestamp = got.meta.timestamp.map(|_| here);
                 assert_eq!(got.meta, expected, "{option:?} {way:?}");
             }
-            // Turned off again, it fills nothing.
+            // Once disabled, the option fills nothing.
             assert_eq!(
                 option.disable(&to).expect("it is a socket"),
                 option.enable(&to).expect("again")
@@ -125,10 +125,10 @@ fn each_option_fills_its_fields_and_no_other() {
     }
 }
 
-/// All fields at once, for a message from `from` to `to`, an address of `receiver`.
+/// Checks all fields at once, for a message from `from` to `to`, an address of `receiver`.
 fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
     let seen = may_see_marks("the mark of a message with everything turned on");
-    // Not everybody may set one; it is 0 then.
+    // Not every process may set a mark; otherwise it is 0.
     let mark = if SockRef::from(from).set_mark(42).is_ok() { 42 } else { 0 };
     let reported_as = match to.ip() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().into(),
@@ -242,7 +242,7 @@ fn a_path_mtu_comes_as_a_message_of_its_own() {
     set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1).expect("an option of Linux");
     let to = udp6();
     for way in Way::ALL {
-        // The largest datagram there is does not fit the loopback device's 65,536 bytes.
+        // The longest possible datagram does not fit the loopback device's 65,536 bytes.
         let error = socket.send_to(&[0; 65_500], addr(&to)).expect_err("too big");
         assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
         send(&to, at("::1", &socket), b"data", SendMeta::new());

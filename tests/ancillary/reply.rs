@@ -1,5 +1,5 @@
-//! Which address a datagram was sent to, which of this host's it came to, and which one the reply
-//! leaves from.
+//! The address a datagram was sent to, this host's address that received it, and the address that the reply leaves
+//! from.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
@@ -8,7 +8,7 @@ use crate::kit::receive::{Got, Way, one};
 use crate::kit::{addr, any6, ask, at, bind, dual_stack, index, ip, udp4, udp6};
 use mmsg::{Ancillary, BatchSocket, SendMsg};
 
-/// Answers the received datagrams, and checks that the answers come from `source`.
+/// Answers the received datagrams and checks that the answers leave from `source`.
 #[track_caller]
 fn answer(server: &UdpSocket, got: &Got, client: &UdpSocket, source: &str) {
     let to = got.addr.expect("it has a source");
@@ -20,10 +20,10 @@ fn answer(server: &UdpSocket, got: &Got, client: &UdpSocket, source: &str) {
     assert_eq!((&bytes[..n], from), (&b"answer"[..], at(source, server)));
 }
 
-/// A socket, and the form that an IPv4 address has there.
+/// A socket, and a function that gives an IPv4 address the form it has on that socket.
 type Server = (UdpSocket, fn(&str) -> IpAddr);
 
-/// Sockets on every address, IPv4 alone and of both families, with `DEST` on.
+/// Sockets on all addresses, one for IPv4 and one for both families, with `DEST` on.
 fn servers() -> [Server; 2] {
     let servers: [Server; 2] = [
         (bind((Ipv4Addr::UNSPECIFIED, 0)), ip),
@@ -77,7 +77,7 @@ fn d32_a_reply_to_a_multicast_group_leaves_from_this_hosts_own_address() {
     let loopback = Ipv4Addr::LOCALHOST;
     socket2::SockRef::from(&client).set_multicast_if_v4(&loopback).expect("loopback");
     for (server, seen) in servers() {
-        // An IPv6 socket has no option to join an IPv4 group; it gets the datagrams of groups joined otherwise.
+        // An IPv6 socket cannot join an IPv4 group; it gets datagrams of groups joined on another socket.
         let member = udp4();
         match addr(&server).is_ipv4() {
             true => server.join_multicast_v4(&group, &loopback).expect("loopback"),
@@ -112,7 +112,7 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
         "route add 239.0.0.0/8 dev near0",
     ]);
     far.ip(&[
-        // The kernel would choose the first address by itself for another network.
+        // For another network, the kernel itself would choose the first address.
         "addr add 10.9.9.9/24 brd + dev far0",
         "addr add 10.9.1.2/24 brd + dev far0",
         "addr add 10.9.1.3/24 brd + dev far0",
@@ -142,7 +142,7 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
         answer(&server, &got, &client, own);
     }
 
-    // IPv6 has no broadcast, and gives no other address for a multicast group.
+    // IPv6 has no broadcast, and reports no local address for a multicast group.
     let (client, server) = (near.bind("[fd09:1::1]:0"), far.bind("[::]:0"));
     ask(&server, Ancillary::DEST);
     let mut all_nodes: SocketAddr = at("ff02::1", &server);

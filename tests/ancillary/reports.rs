@@ -23,7 +23,7 @@ fn e2_draining_alone_ends_the_error() {
             assert_eq!(taken, more_than_a_step);
             assert!(!in_error(&setting.from, Duration::ZERO));
             assert_eq!(report_buf[taken..], [Report::EMPTY; 32][taken..]);
-            // And the socket is as good as new.
+            // The socket is usable again.
             assert_eq!(setting.from.send_batch(&[setting.good()]).expect("it is taken"), 1);
             assert_eq!(one(&setting.open).data, b"good");
         }
@@ -43,7 +43,7 @@ fn port_unreachable(to: SocketAddr) -> Origin {
 fn a_report_says_which_datagram_it_is_about() {
     for setting in settings() {
         let Setting { from, to_closed, .. } = &setting;
-        // More than are read at a time, in the kernel or by the caller.
+        // More than the kernel or the caller reads at a time.
         const SENT: usize = 20;
         for i in 0..SENT {
             from.send_batch(&[SendMsg::to(*to_closed, &[1; SENT][..i])]).expect("it is taken");
@@ -88,7 +88,7 @@ fn a_link_local_reporter_has_its_scope() {
 #[test]
 fn send_timestamps_carry_a_number_and_a_time() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (dual_stack(), udp6())] {
-        // Datagrams from before are not counted.
+        // Datagrams sent before are not counted.
         from.send_to(b"before", addr(&to)).expect("it is taken");
         ask(&from, Ancillary::SEND_TIMESTAMP);
         let mut next = 0;
@@ -114,7 +114,7 @@ fn send_timestamps_carry_a_number_and_a_time() {
             }
         }
         assert!(!in_error(&from, Duration::ZERO));
-        // Turned on once more it changes nothing: the numbers go on.
+        // Enabling it again changes nothing: the numbers continue.
         ask(&from, Ancillary::SEND_TIMESTAMP);
         from.send_batch(&[SendMsg::to(addr(&to), b"data")]).expect("it is taken");
         assert!(matches!(reports(&from, 1)[0].event, Event::Sent { id, .. } if id == next));
@@ -128,7 +128,7 @@ fn a_send_timestamp_has_the_number_of_the_callers_choice() {
     let msg = SendMsg::to(addr(&to), b"data");
     let number = |id| SendMeta::new().with_timestamp_id(id);
     let (seven, last, own) = (number(7), number(u32::MAX), number(77));
-    // It is the number of a timestamp, so that without one it is an error.
+    // The number belongs to a timestamp, so it is an error without one.
     let error = from.send_batch(&[msg.with_meta(&seven)]).expect_err("no timestamps");
     assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
     ask(&from, Ancillary::SEND_TIMESTAMP);

@@ -1,4 +1,4 @@
-//! Reports of a router, and its changes to datagrams, in network namespaces of the test's own.
+//! Reports of a router, and its changes to datagrams, in network namespaces.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -13,16 +13,16 @@ use socket2::{Domain, SockRef};
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
 
-/// One of the families, by the addresses of [`Route`].
+/// Addresses of [`Route`] in one family.
 struct Family {
     any: &'static str,
     client: &'static str,
-    /// The router's address that the client sees.
+    /// The router's address on the client's side.
     router: &'static str,
     servers: [&'static str; 2],
-    /// An address that the router has no way to.
+    /// An address to which the router has no route.
     nowhere: &'static str,
-    /// Bytes of the IP and the UDP header.
+    /// Length of the IP and UDP headers.
     headers: usize,
 }
 
@@ -44,12 +44,12 @@ const V6: Family = Family {
     headers: 48,
 };
 
-/// Address `i` of the server, with the port of a socket there.
+/// Address `i` of the server, with this socket's port.
 fn server(family: &Family, i: usize, socket: &UdpSocket) -> SocketAddr {
     SocketAddr::new(ip(family.servers[i]), addr(socket).port())
 }
 
-/// Whether datagrams are sent with "don't fragment", and the path MTU is learned.
+/// Sends with "don't fragment" and learns the path MTU.
 fn discover_mtu(socket: &UdpSocket) {
     Fragmentation::Never.set(socket).expect("an option of every Linux");
 }
@@ -62,7 +62,7 @@ fn a1_an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
         let answering = route.server.bind(family.any);
         ask(&answering, Ancillary::DEST);
         for way in Way::ALL {
-            // Connected clients: an answer from elsewhere does not reach them.
+            // Connected clients do not receive answers from another address.
             let clients = [0, 1].map(|i| {
                 let client = route.client.bind(family.client);
                 client.connect(server(&family, i, &answering)).expect("there is a route");
@@ -80,7 +80,7 @@ fn a1_an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
     }
 }
 
-/// Two hosts with two cables between them, a0 to b0 and a1 to b1.
+/// Two hosts with two cables, a0 to b0 and a1 to b1.
 fn two_cables(name: &str, up: impl Fn(&str, u8) -> Vec<String>) -> Option<(Host, Host)> {
     let (near, far) = (Host::new(name, &[])?, Host::new(name, &[])?);
     for (a, b) in [("a0", "b0"), ("a1", "b1")] {
@@ -96,7 +96,7 @@ fn two_cables(name: &str, up: impl Fn(&str, u8) -> Vec<String>) -> Option<(Host,
 #[test]
 fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
     let name = "a1_an_answer_to_a_link_local_address_leaves_by_its_interface";
-    // The same addresses at the ends of both cables.
+    // Both cables have the same addresses at their ends.
     let up = |device: &str, number: u8| {
         vec![
             format!("link set {device} up addrgenmode none"),
@@ -115,7 +115,7 @@ fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
         assert_eq!(got.meta.destination, Some(ip("fe80::2")));
         let reply = got.meta.reply_meta();
         assert_eq!((reply.source, reply.interface), (Some(ip("fe80::2")), got.meta.interface));
-        // The destination without its scope: the interface of the reply must do.
+        // Without the scope in the destination, the reply must use the interface.
         let mut to = got.addr.expect("it has a source");
         if let SocketAddr::V6(to) = &mut to {
             to.set_scope_id(0);
@@ -153,7 +153,7 @@ fn a_broadcast_leaves_by_the_chosen_interface() {
             assert_eq!(got.meta.interface, Some(far.within(|| index(b))));
             assert_eq!(got.meta.destination, Some(all.ip()));
             assert_eq!(got.addr.map(|addr| addr.ip()), Some(ip(source)));
-            // Nothing can be sent from such an address: the kernel chooses one.
+            // Nothing can be sent from a broadcast address: the kernel chooses another.
             let answer = SendMsg::to(got.addr.expect("it has a source"), b"I am");
             let meta = got.meta.reply_meta();
             let answer = answer.with_meta(&meta);
@@ -178,7 +178,7 @@ fn the_hop_limit_is_decremented_and_ecn_is_kept() {
             assert_eq!(from.send_batch(&msgs).expect("they are taken"), 2);
             let got = way.receive(&to, 2);
             let hops: Vec<_> = got.iter().map(|got| got.meta.hop_limit).collect();
-            // Linux begins with 64; the router subtracts one.
+            // Linux starts with 64; the router subtracts one.
             assert_eq!((hops, got[1].meta.ecn()), (vec![Some(63), Some(9)], Some(Ecn::Ect0)));
             let back = SendMsg::to(got[0].addr.expect("it has a source"), b"back");
             let meta = SendMeta::new().with_hop_limit(2).with_ecn(Ecn::Ce);
@@ -204,20 +204,20 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         let expected = (Event::TooBig { mtu: 1280 }, Some(dest), Some(ip(family.router)));
         assert_eq!((summary(&report), report.errno), (expected, libc::EMSGSIZE));
 
-        // Now that the MTU is known, the host itself rejects the datagram.
+        // The host itself now knows the MTU and rejects the datagram.
         let error = arena.send(&from, &[SendMsg::to(dest, &too_big)]).expect_err("too big");
         assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
         let own = reports(&from, 1);
         assert!(own.len() <= 2, "{own:?}");
         for report in own {
             assert_eq!((report.event, report.reporter), (Event::TooBig { mtu: 1280 }, None));
-            // For IPv4, Linux gives the port that the socket is connected to, here none.
+            // For IPv4, Linux gives the port that the socket is connected to; this one is not connected.
             let port = if dest.is_ipv4() { 0 } else { dest.port() };
             assert_eq!(report.dest, Some(SocketAddr::new(dest.ip(), port)));
             assert_eq!(report.errno, libc::EMSGSIZE);
         }
 
-        // It is the path MTU of every socket to there, and a probe passes by it.
+        // The path MTU applies to every socket with this destination, and a probe ignores it.
         let connected = route.client.bind(family.client);
         connected.connect(dest).expect("there is a route");
         assert_eq!(path_mtu(&connected).expect("it is connected"), 1280);
@@ -227,7 +227,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         Fragmentation::Probe.set(&connected).expect("an option of every Linux");
         assert_eq!(connected.send(&too_big).expect("a probe"), too_big.len());
 
-        // A datagram that just fits gets through; so does one to another destination meanwhile.
+        // A datagram that just fits arrives, and so does one to another destination.
         let fits = vec![7; 1280 - family.headers];
         let msgs = [SendMsg::to(other, &too_big), SendMsg::to(dest, &fits)];
         assert_eq!(arena.send(&from, &msgs[..1]).expect("unknown yet"), 1);
@@ -255,7 +255,7 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
             let expected = (Event::TimeExceeded, plain.dest(), Some(ip(family.router)));
             assert_eq!((summary(&report), report.errno), (expected, libc::EHOSTUNREACH));
         }
-        // One hop more is enough.
+        // One more hop is enough.
         let meta = SendMeta::new().with_hop_limit(2);
         let enough = plain.with_meta(&meta);
         assert_eq!(from.send_batch(&[enough]).expect("it is taken"), 1);

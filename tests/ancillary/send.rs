@@ -1,4 +1,4 @@
-//! Per-message options, seen at the receiver, and options rejected before the send.
+//! Per-message options as the receiver sees them, and options that are rejected before the send.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -23,7 +23,7 @@ fn send(from: &UdpSocket, msg: SendMsg<'_>) {
     assert_eq!(from.send_batch(&[msg]).expect("loopback takes it"), 1);
 }
 
-/// A sender, its destination and the socket there, for IPv4, IPv6 and mapped addresses both ways.
+/// A sender, its destination and the socket there, for IPv4, IPv6 and mapped addresses in both directions.
 fn pairs() -> Vec<(UdpSocket, SocketAddr, UdpSocket)> {
     let to_mapped = |to: UdpSocket| (dual_stack(), at("::ffff:127.0.0.1", &to), to);
     let to_itself = |to: UdpSocket, from: UdpSocket| (from, addr(&to), to);
@@ -47,7 +47,7 @@ fn ecn_and_tos_survive_both_ways() {
                 send(&from, SendMsg::to(dest, b"there").with_meta(&meta));
                 let got = way.receive(&to, 1).remove(0);
                 assert_eq!((got.meta.tos, got.meta.ecn()), (Some(0xb8 | ecn as u8), Some(ecn)));
-                // And back to where it came from.
+                // Replies to the source.
                 let back = got.addr.expect("it has a source");
                 send(&to, SendMsg::to(back, b"back").with_ecn(ecn));
                 let got = way.receive(&from, 1).remove(0);
@@ -88,7 +88,7 @@ fn a1_a_chosen_source_is_the_one_that_is_seen() {
         let source = SocketAddr::from(([127, 0, 0, last], addr(&from).port()));
         send(&from, plain.with_meta(&SendMeta::new().with_source(source.ip())));
         assert_eq!(one(&to).addr, Some(source));
-        // The IPv4-mapped form of the source, as an IPv6 socket receives it, is good, too.
+        // The source may also be given as an IPv4-mapped address, as an IPv6 socket receives it.
         let mapped = match source.ip() {
             std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             std::net::IpAddr::V6(ip) => ip,
@@ -121,7 +121,7 @@ fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
     }
 }
 
-/// Equal options of messages in a row are encoded once, unless the families of their destinations differ.
+/// Equal options of consecutive messages are encoded once, unless their destinations' families differ.
 #[test]
 fn a2_equal_options_for_both_families_are_encoded_for_each() {
     let (from, v4, v6) = (dual_stack(), udp4(), udp6());
@@ -250,7 +250,7 @@ fn now() -> u64 {
         + u64::try_from(time.tv_nsec).expect("below a second")
 }
 
-/// Calls that must reject `bad` at every position, and send the messages before it.
+/// Calls that must reject `bad` at every position and send the messages before it.
 #[track_caller]
 fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
     assert_rejected_by_calls(from, to, good, bad);
@@ -266,7 +266,7 @@ fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: Sen
     assert_eq!(payloads(to, 2), [b"good"; 2]);
 }
 
-/// As above, for messages that a queue does not take.
+/// The same for messages that a queue does not accept.
 #[track_caller]
 fn assert_rejected_by_calls(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
     for backend in BACKENDS {
@@ -315,7 +315,7 @@ fn invalid_options_are_rejected_before_the_send() {
     }
 }
 
-/// Bytes before the payload of a control message.
+/// Length of a control message's header.
 fn control_header() -> usize {
     // SAFETY: arithmetic on its argument.
     unsafe { libc::CMSG_LEN(0) as usize }
@@ -326,7 +326,7 @@ fn m3_raw_messages_of_any_length_are_sent_beside_options() {
     let (from, to) = (udp4(), udp4());
     ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
     for len in 0..=16 {
-        // Linux passes over messages of a level that it does not know, so any length will do.
+        // Linux ignores messages of an unknown level, so any length is accepted.
         let mut control = ControlBuf::new();
         control.push(77, 77, &vec![0xee; len]).expect("there is space");
         control.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is space");
@@ -413,7 +413,7 @@ fn e17_an_option_that_is_set_twice_is_an_error() {
         assert!(error.to_string().contains(named), "{error}");
     }
 
-    // What a message sets by itself goes over its options, and a second `with_meta` replaces the first.
+    // A message's own options override its `SendMeta`, and a second `with_meta` replaces the first.
     let other = SendMeta::new().with_tos(0xb8);
     send(&server, reply.with_meta(&meta).with_meta(&other).with_ecn(Ecn::Ect0));
     assert_eq!(one(&client).meta.tos, Some(0xb8 | Ecn::Ect0 as u8));
@@ -439,7 +439,7 @@ fn a_queue_keeps_options_with_their_datagrams() {
             expected.push((data, Some(tos), Some(hops)));
         };
         (0..10).for_each(|i| push(&mut queue, i));
-        // One that cannot be sent comes between, so that the flush stops there.
+        // A message that cannot be sent stops the flush between the others.
         let wrong = if dest.ip().to_canonical().is_ipv4() { "::1" } else { "127.0.0.1" };
         let meta = with_source(wrong);
         let bad = SendMsg::to(dest, b"bad").with_meta(&meta);

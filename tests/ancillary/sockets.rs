@@ -1,5 +1,5 @@
-//! Every type of socket, given to every function that takes one: none of them may take what waits
-//! there, hang, or give a wrong answer.
+//! Every function that takes a socket, on every type of socket: none may take waiting data, hang or give a wrong
+//! answer.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -26,7 +26,7 @@ const ALL: [(Ancillary, &str); 12] = [
     (Ancillary::SEND_TIMESTAMP, "SEND_TIMESTAMP"),
 ];
 
-/// The options behind each of them, for IPv4, for IPv6 and for any socket.
+/// The socket options behind each of them, for IPv4, IPv6 and all sockets.
 fn options(asked: Ancillary) -> Vec<(i32, i32)> {
     use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, SOL_SOCKET as SOCKET};
     match asked {
@@ -49,7 +49,7 @@ fn options(asked: Ancillary) -> Vec<(i32, i32)> {
     }
 }
 
-/// A socket in which something waits, and how to take it out.
+/// A socket in which data waits, and how to receive it.
 struct Waiting {
     name: &'static str,
     socket: OwnedFd,
@@ -61,7 +61,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Receives all that waits, and checks that nothing is missing.
+    /// Receives everything and checks that nothing is missing.
     #[track_caller]
     fn check(&self) {
         if self.expected.is_empty() {
@@ -75,7 +75,7 @@ impl Waiting {
     }
 }
 
-/// Waits until there is something to read.
+/// Waits until the socket is readable.
 #[track_caller]
 fn wait(socket: &impl AsFd) {
     let fd = socket.as_fd().as_raw_fd();
@@ -85,7 +85,7 @@ fn wait(socket: &impl AsFd) {
     assert_eq!(unsafe { libc::poll(&mut look, 1, wait) }, 1, "nothing came");
 }
 
-/// Every type of socket that this process may make.
+/// All types of sockets that this process may make.
 fn sockets() -> Vec<Waiting> {
     let data = b"data that waits";
     let of = |name, socket: OwnedFd, peer: Option<OwnedFd>| Waiting {
@@ -136,7 +136,7 @@ fn sockets() -> Vec<Waiting> {
     all
 }
 
-/// Sockets that not every process may open, each with the bytes that wait in it.
+/// Sockets that need privileges, each with the bytes that wait in it.
 fn privileged() -> Vec<Option<(&'static str, Socket, Vec<u8>)>> {
     let new = |name, domain: i32, ty: Type, protocol: i32| match Socket::new(
         Domain::from(domain),
@@ -149,7 +149,7 @@ fn privileged() -> Vec<Option<(&'static str, Socket, Vec<u8>)>> {
             None
         }
     };
-    // A protocol number for experiments (RFC 3692): what a raw socket sends it also receives.
+    // A raw socket receives what it sends to itself; the protocol number is for experiments (RFC 3692).
     let to_itself = |name, socket: Option<Socket>, ip: SocketAddr| {
         let socket = socket?;
         socket.bind(&ip.into()).expect("loopback");
@@ -163,7 +163,7 @@ fn privileged() -> Vec<Option<(&'static str, Socket, Vec<u8>)>> {
 
     let netlink = new("netlink", libc::AF_NETLINK, Type::RAW, libc::NETLINK_ROUTE);
     let netlink = netlink.map(|socket| {
-        // A request that is too short to be one of this type is answered by an error that quotes it.
+        // The kernel answers a request that is too short for its type with an error that quotes it.
         let mut request = Vec::new();
         request.extend(16u32.to_ne_bytes());
         request.extend(libc::RTM_GETROUTE.to_ne_bytes());
@@ -190,7 +190,7 @@ fn privileged() -> Vec<Option<(&'static str, Socket, Vec<u8>)>> {
     ]
 }
 
-/// Bytes that wait. They only grow until they are received.
+/// The number of waiting bytes, which only grows until they are received.
 fn waits(socket: &OwnedFd) -> bool {
     let mut look = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one `pollfd`, which outlives the call.
@@ -238,7 +238,7 @@ fn d26_enable_turns_on_what_it_returns_and_nothing_else() {
                 assert_eq!(after, before, "{what}: said to be off");
                 continue;
             }
-            // A raw or an IPv6-only socket has no options of the other family.
+            // A raw or IPv6-only socket has no options of the other family.
             assert!(after.iter().any(|value| *value > 0), "{what}: {after:?}");
             assert_eq!(asked.disable(socket).expect(&what), asked, "{what}");
             assert!(values(socket, asked).iter().all(|value| *value <= 0), "{what}: still on");
@@ -247,7 +247,7 @@ fn d26_enable_turns_on_what_it_returns_and_nothing_else() {
     }
 }
 
-/// The values of the options behind `asked`, -1 for one that the socket does not have.
+/// The values of the socket options behind `asked`; -1 if the socket lacks one.
 fn values(socket: &OwnedFd, asked: Ancillary) -> Vec<i32> {
     let value = |(level, name): (i32, i32)| {
         let (mut value, mut len) = (0i32, 4 as libc::socklen_t);

@@ -1,6 +1,6 @@
-//! An allocator that counts the requests of each thread.
+//! An allocator that counts each thread's requests.
 //!
-//! A test binary makes it its own:
+//! A test binary makes it the global allocator:
 //!
 //! ```ignore
 //! #[global_allocator]
@@ -10,13 +10,13 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, with a look at each request.
+/// The system's allocator, with a count of all requests.
 pub struct Counting;
 
-/// What a thread has asked for.
+/// The requests of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// New allocations and changes of size.
+    /// New allocations and reallocations.
     pub allocations: usize,
     /// Bytes of all of these.
     pub bytes: usize,
@@ -27,8 +27,7 @@ impl Counts {
 }
 
 thread_local! {
-    // Without a destructor and without a lazy start, so that it needs no allocation itself and is
-    // there as long as the thread runs any code.
+    // Without a destructor or lazy initialization, so that it never allocates and lives as long as the thread.
     static COUNTS: Cell<Counts> = const { Cell::new(Counts::NONE) };
 }
 
@@ -37,7 +36,7 @@ fn count(bytes: usize) {
     COUNTS.set(Counts { allocations: allocations + 1, bytes: before + bytes });
 }
 
-/// Runs `call`. Also returns this thread's requests meanwhile.
+/// Runs `call` and also returns this thread's requests during the call.
 pub fn counted<R>(call: impl FnOnce() -> R) -> (R, Counts) {
     let before = COUNTS.get();
     let result = call();
@@ -49,12 +48,12 @@ pub fn counted<R>(call: impl FnOnce() -> R) -> (R, Counts) {
     (result, counts)
 }
 
-// SAFETY: every request goes to the system's allocator as it came, and its answer comes back as it
-// is. The counting neither allocates nor unwinds.
+// SAFETY: every request goes unchanged to the system's allocator, and its answer comes back unchanged. The counting
+// neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller's promises about `layout` are handed on.
+        // SAFETY: the caller's promises about `layout` are passed on.
         unsafe { System.alloc(layout) }
     }
 
@@ -66,7 +65,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size);
-        // SAFETY: as for `alloc`; `memory` came from the system's allocator, as all does here.
+        // SAFETY: as for `alloc`; `memory` came from the system's allocator, like all memory here.
         unsafe { System.realloc(memory, layout, size) }
     }
 

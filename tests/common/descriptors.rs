@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// A pipe whose writing end is passed around: a read ends once every copy of it is closed.
+/// A pipe whose writing end is passed around. A read ends once every copy of it is closed.
 pub struct Watched {
     writer: OwnedFd,
     reader: OwnedFd,
@@ -21,7 +21,7 @@ impl Watched {
         Self { writer, reader }
     }
 
-    /// Whether there is no copy any more. Ends the watch.
+    /// Whether all copies are closed.
     pub fn all_closed(self) -> bool {
         let Self { writer, reader } = self;
         drop(writer);
@@ -42,24 +42,23 @@ impl AsFd for Watched {
     }
 }
 
-/// As many descriptors as one message may have: 253 for Linux, but musl before 1.2.4 sends no more than
-/// 1024 bytes of control data.
+/// Most descriptors in one message: 253 on Linux, but musl before 1.2.4 sends at most 1024 bytes of control data.
 pub const MOST: usize = if cfg!(target_env = "musl") { 252 } else { 253 };
 
-/// Sends `data` with `count` copies of a descriptor, by the system's own call.
+/// Sends `data` with `count` copies of a descriptor, with a plain system call.
 #[track_caller]
 pub fn pass(socket: &impl AsFd, data: &[u8], fd: &impl AsFd, count: usize) {
     assert!(count <= MOST);
-    // As many words as the largest message needs, so that it is aligned.
+    // Words, for the alignment; as many as the largest message needs.
     let mut control = [0u64; 4 + MOST / 2];
     let mut iov = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
-    // SAFETY: a C struct of numbers and raw pointers: zero is a value of it.
+    // SAFETY: a C struct of numbers and raw pointers, for which all zeros are valid.
     let mut header: libc::msghdr = unsafe { mem::zeroed() };
     header.msg_iov = &raw mut iov;
     header.msg_iovlen = 1;
     let bytes = (count * size_of::<i32>()) as libc::c_uint;
-    // SAFETY: the macros write within `control`, which has space for MOST descriptors; the header
-    // describes the memory above, all of which outlives the call.
+    // SAFETY: the macros write within `control`, which has space for MOST descriptors. The header describes the
+    // memory above, which outlives the call.
     let sent = unsafe {
         if count > 0 {
             header.msg_control = control.as_mut_ptr().cast();

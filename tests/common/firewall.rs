@@ -1,7 +1,7 @@
 //! A firewall rule made without any tool: nftables over netlink.
 //!
-//! A transaction of five messages: begin, table, chain on the output hook, rule, end. The rule is
-//! `udp dport PORT drop` or `udp length > LENGTH drop`, which makes the kernel reject the send with `EPERM`.
+//! A transaction of five messages: begin, table, chain on the output hook, rule, end. The rule is `udp dport PORT
+//! drop` or `udp length > LENGTH drop`, which makes the kernel reject the send with `EPERM`.
 //! (include/uapi/linux/netfilter/nfnetlink.h and nf_tables.h.)
 
 use std::io;
@@ -21,13 +21,12 @@ const ACK: u16 = 4;
 /// NLA_F_NESTED.
 const NESTED: u16 = 1 << 15;
 
-/// Has the network namespace of this thread reject UDP datagrams to `port`.
+/// Rejects UDP datagrams to `port` in this thread's network namespace.
 pub fn reject_port(port: u16) -> io::Result<()> {
     reject(&expressions(2, EQUAL, port))
 }
 
-/// Has it reject those of which header and payload together are longer than `len` bytes. The kernel asks
-/// for a GSO batch as a whole.
+/// Rejects datagrams whose UDP header and payload exceed `len` bytes. The kernel checks a GSO batch as a whole.
 pub fn reject_longer(len: u16) -> io::Result<()> {
     reject(&expressions(4, GREATER, len))
 }
@@ -51,7 +50,7 @@ fn reject(expressions: &[Vec<u8>]) -> io::Result<()> {
 const EQUAL: u32 = 0;
 const GREATER: u32 = 4;
 
-/// Is it UDP, how does the field at `offset` of its header compare to `value`, then drop.
+/// Drops a UDP packet if the header field at `offset` compares to `value` as given.
 fn expressions(offset: u32, comparison: u32, value: u16) -> Vec<Vec<u8>> {
     let expression = |name: &str, parts: &[Vec<u8>]| nested(1, &[text(1, name), nested(2, parts)]);
     let data = |ty, bytes: &[u8]| nested(ty, &[attribute(1, bytes)]);
@@ -69,8 +68,7 @@ fn expressions(offset: u32, comparison: u32, value: u16) -> Vec<Vec<u8>> {
     ]
 }
 
-/// A netlink message: its header and nfnetlink's in this machine's byte order, but for the resource
-/// of the latter.
+/// A netlink message. Its headers are in this machine's byte order, except nfnetlink's resource.
 fn message(ty: u16, flags: u16, sequence: u32, resource: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = (20 + body.len() as u32).to_ne_bytes().to_vec();
     bytes.extend(ty.to_ne_bytes());
@@ -96,7 +94,7 @@ fn nested(ty: u16, parts: &[Vec<u8>]) -> Vec<u8> {
     attribute(ty | NESTED, &parts.concat())
 }
 
-/// nftables has its numbers in network byte order.
+/// nftables' numbers are in network byte order.
 fn number(ty: u16, value: u32) -> Vec<u8> {
     attribute(ty, &value.to_be_bytes())
 }
@@ -105,7 +103,7 @@ fn text(ty: u16, value: &str) -> Vec<u8> {
     attribute(ty, &[value.as_bytes(), &[0]].concat())
 }
 
-/// Sends the transaction and reads the kernel's answer: an error number, negative, or zero.
+/// Sends the transaction and reads the kernel's answer: a negative errno or zero.
 fn exchange(transaction: &[u8]) -> io::Result<()> {
     let failed = |result: isize| result < 0;
     // SAFETY: no pointers.
@@ -117,10 +115,10 @@ fn exchange(transaction: &[u8]) -> io::Result<()> {
     }
     // SAFETY: just made, without another owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: an all-zero sockaddr_nl is one.
+    // SAFETY: an all-zero sockaddr_nl is valid.
     let mut kernel: libc::sockaddr_nl = unsafe { mem::zeroed() };
     kernel.nl_family = libc::AF_NETLINK as _;
-    // SAFETY: pointers and lengths are those of the slice and of the address.
+    // SAFETY: pointers and lengths are those of the slice and the address.
     let sent = unsafe {
         libc::sendto(
             socket.as_raw_fd(),

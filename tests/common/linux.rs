@@ -1,4 +1,4 @@
-//! Linux's own: options that have no safe name, and network namespaces.
+//! Linux only: options without a safe name, network namespaces and CPU affinity.
 
 use std::io;
 use std::mem;
@@ -9,13 +9,12 @@ use super::skip;
 
 /// `SOL_UDP` (include/linux/socket.h).
 pub const SOL_UDP: i32 = libc::IPPROTO_UDP;
-/// Segmentation of what is sent: the length of a segment as an unsigned 16-bit number
-/// (include/uapi/linux/udp.h).
+/// The segment size of sent messages, an unsigned 16-bit number (include/uapi/linux/udp.h).
 pub const UDP_SEGMENT: i32 = 103;
-/// GRO: coalesced messages (as above).
+/// GRO: coalesced messages (in the same header).
 pub const UDP_GRO: i32 = 104;
 
-/// Sets a socket option that is one int.
+/// Sets a socket option that is an int.
 pub fn set_option(socket: &impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     set_raw(socket, level, name, &value)
 }
@@ -38,11 +37,11 @@ pub fn set_raw<T: Copy>(socket: &impl AsFd, level: i32, name: i32, value: &T) ->
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Runs `test` in a network namespace of its own that has nothing but loopback. Says so and does
-/// nothing where the process may not make one.
+/// Runs `test` in a new network namespace with only loopback. Prints why and does nothing if the process may not make
+/// one.
 pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
     let run = || {
-        // SAFETY: it takes no pointers; the namespace changes for this thread alone.
+        // SAFETY: it takes no pointers; it changes the namespace of this thread only.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             return skip(name, format_args!("no namespace: {}", io::Error::last_os_error()));
         }
@@ -56,33 +55,33 @@ pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
     });
 }
 
-/// The CPUs on which this thread may run.
+/// The CPUs that this thread may run on.
 pub fn cpus() -> Vec<usize> {
-    // SAFETY: a C struct of numbers: zero is a value of it.
+    // SAFETY: a C struct of numbers, for which all zeros are valid.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: the kernel fills a set of the size given.
+    // SAFETY: the kernel fills a set of the given size.
     let result = unsafe { libc::sched_getaffinity(0, mem::size_of_val(&set), &mut set) };
     assert_eq!(result, 0, "{}", io::Error::last_os_error());
-    // SAFETY: the number is less than that of the bits in the set.
+    // SAFETY: the number is less than the number of bits in the set.
     let is_in = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
     (0..8 * mem::size_of_val(&set)).filter(is_in).collect()
 }
 
-/// Has this thread run on one CPU from now on.
+/// Keeps this thread on one CPU from now on.
 pub fn run_on(cpu: usize) {
-    // SAFETY: a C struct of numbers: zero is a value of it.
+    // SAFETY: a C struct of numbers, for which all zeros are valid.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
     assert!(cpu < 8 * mem::size_of_val(&set));
-    // SAFETY: checked above.
+    // SAFETY: the number was checked above.
     unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the kernel reads a set of the size given.
+    // SAFETY: the kernel reads a set of the given size.
     let result = unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &set) };
     assert_eq!(result, 0, "{}", io::Error::last_os_error());
 }
 
 fn raise_loopback() -> io::Result<()> {
     let socket = std::net::UdpSocket::bind(("0.0.0.0", 0))?;
-    // SAFETY: ifreq is a C struct of bytes, numbers and raw pointers: zero is a value of it.
+    // SAFETY: ifreq is a C struct of bytes, numbers and raw pointers, for which all zeros are valid.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = *from as _;

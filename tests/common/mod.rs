@@ -1,9 +1,9 @@
-//! Shared by the integration tests: sockets, payload, waiting, and printing why a test is skipped.
+//! Shared by the integration tests: sockets, payloads, waiting, and printing why a test is skipped.
 //!
-//! Each test binary names the backend that its sockets use in a constant `BACKEND`, and has this
-//! module for its own; `None` leaves the choice to the test.
+//! Each test binary includes this module and defines a constant `BACKEND`, the backend of its sockets; `None` leaves
+//! the choice to the test.
 
-// Every test binary uses another part of it.
+// Each test binary uses only a part.
 #![allow(dead_code, unused_imports)]
 
 pub mod recv;
@@ -22,7 +22,7 @@ pub mod raw;
 #[cfg(unix)]
 pub use libc as errno;
 
-/// The system's error numbers, by the names that Unix has for them.
+/// Windows' error numbers, under their Unix names.
 #[cfg(windows)]
 pub mod errno {
     pub use windows_sys::Win32::Networking::WinSock::{
@@ -40,23 +40,23 @@ use std::time::Duration;
 
 use mmsg::{Backend, BatchSocket, BatchSocketExt, SendMsg};
 
-/// After this time a blocking call gives up, and the test fails instead of hanging. A test that passes takes far
-/// less, even in an emulated machine that has a tenth of a CPU.
+/// Time limit of blocking calls: a test fails instead of hanging. Passing tests take far less, even in an emulated
+/// machine that gets a tenth of a CPU.
 pub const NET: Duration = Duration::from_secs(300);
 
-/// The backends that this platform has.
+/// The backends of this platform.
 pub const BACKENDS: &[Backend] = if cfg!(any(windows, target_vendor = "apple")) {
     &[Backend::Msg]
 } else {
     &[Backend::Mmsg, Backend::Msg]
 };
 
-/// Makes the process use the backend of this test binary; every socket of a test begins here.
+/// Selects the backend of this test binary. Every socket of a test is made after this.
 pub fn choose_backend() {
     static CHOSEN: Once = Once::new();
     let Some(backend) = crate::BACKEND else { return };
     CHOSEN.call_once(|| backend.make_process_default().expect("this platform has the backend"));
-    // Chosen once and checked each time: no call may have changed it by itself.
+    // Selected once and checked each time: no call may have changed it.
     assert_eq!(Backend::current(), backend, "some call has switched the backend");
 }
 
@@ -65,31 +65,31 @@ pub fn is_emulated() -> bool {
     env::var_os("CROSS_RUN").is_some_and(|run| run == "guest")
 }
 
-/// How much earlier than it was asked the kernel may end a wait. It counts in ticks of up to 10 ms, of which the
-/// first may be nearly over; a machine that is emulated beside other work gets several ticks at once.
+/// How much earlier than requested the kernel may end a wait. It counts in ticks of up to 10 ms, the first of which
+/// may be almost over. A busy emulated machine gets several ticks at once.
 pub fn tick() -> Duration {
     Duration::from_millis(if is_emulated() { 50 } else { 10 })
 }
 
-/// Says that a test is not run here and why, past the capture of the test harness.
+/// Prints that a test is skipped and why, where the test harness does not capture it.
 pub fn skip(test: &str, reason: impl std::fmt::Display) {
     let line = format!("skipped: {test}: {reason}\n");
-    // A skipped test does not fail if it cannot print.
+    // A skipped test must not fail because it cannot print.
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// `len` bytes that differ from those of any other seed, so that a wrong, shifted or mixed payload shows.
+/// `len` bytes that depend on `seed`, so that a wrong, shifted or mixed payload shows.
 pub fn payload(seed: usize, len: usize) -> Vec<u8> {
     let mut state = (seed as u32).wrapping_mul(0x9e37_79b9) ^ (len as u32).rotate_left(16) ^ 0x5bd1;
     let mut next = || {
-        // Knuth's multiplier; the upper bits are the good ones.
+        // Knuth's multiplier; the upper bits are the better ones.
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (state >> 24) as u8
     };
     (0..len).map(|_| next()).collect()
 }
 
-/// `count` payloads of `len` bytes that begin with their number, all different.
+/// `count` different payloads of `len` bytes, each of which begins with its number.
 pub fn numbered(count: usize, len: usize) -> Vec<Vec<u8>> {
     let one = |i: usize| {
         let mut bytes = payload(i, len.max(4));
@@ -99,25 +99,26 @@ pub fn numbered(count: usize, len: usize) -> Vec<Vec<u8>> {
     (0..count).map(one).collect()
 }
 
-/// A test's number of repetitions: fewer in an emulated machine and under valgrind.
+/// A number of repetitions: `slow` in an emulated machine and under valgrind, else `usual`.
 pub fn smaller(usual: usize, slow: usize) -> usize {
     let is_slow = ["CROSS_RUN", "MEMCHECK"].iter().any(|name| std::env::var_os(name).is_some());
     if is_slow { slow } else { usual }
 }
 
-/// For `send_each` where no message may fail.
+/// For a `send_each` in which no message may fail.
 pub fn no_failure(index: usize, error: io::Error) {
     panic!("message {index}: {error}");
 }
 
-/// The operating system's number of an error; the call is expected to fail.
+/// The errno of a call that must fail.
 #[track_caller]
 pub fn code<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
     let error = result.expect_err("the call is expected to fail");
     error.raw_os_error().unwrap_or_else(|| panic!("not the system's error: {error:?}"))
 }
 
-/// `bad` fails with this error wherever it stands in a call; `good` messages around it reach `far`.
+/// Checks that `bad` fails with this error at every position in a call, and that `good` messages around it reach
+/// `far`.
 #[track_caller]
 pub fn fails_alone(
     from: &dyn BatchSocket,
@@ -138,7 +139,7 @@ pub fn fails_alone(
     assert_eq!(recv::payloads(far, 5), vec![data; 5]);
 }
 
-/// Sends `count` datagrams by each of two calls, and checks that these have come and no others.
+/// Sends `count` datagrams with each of two calls, and checks that exactly these arrive.
 #[track_caller]
 pub fn exchange(near: &dyn BatchSocket, far: &UdpSocket, count: usize) {
     let data = numbered(count, 40);
@@ -149,16 +150,16 @@ pub fn exchange(near: &dyn BatchSocket, far: &UdpSocket, count: usize) {
     assert_eq!(recv::payloads(far, 2 * count), [&data[..], &data[..]].concat());
 }
 
-/// Whether a call found nothing, or timed out.
+/// Whether a call found nothing or timed out.
 #[track_caller]
 pub fn would_block<T: std::fmt::Debug>(result: io::Result<T>) -> bool {
     let error = result.expect_err("there is nothing to be had");
-    // Windows tells a time-out from a socket that does not wait.
+    // Windows has separate errors for a timeout and a non-blocking socket.
     let timed_out = cfg!(windows) && error.kind() == io::ErrorKind::TimedOut;
     timed_out || error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Whether receives report ICMP errors, as they do on every system but Wine; there it says that the test is skipped.
+/// Whether receives report ICMP errors. They do not on Wine, where this prints that the test is skipped.
 pub fn has_icmp_errors(test: &str) -> bool {
     if is_wine() {
         skip(test, "Wine reports ICMP errors by sends alone");
@@ -166,13 +167,13 @@ pub fn has_icmp_errors(test: &str) -> bool {
     !is_wine()
 }
 
-/// Whether an error says that the peer's port is closed. Windows says that the connection was reset.
+/// Whether an error says that the peer's port is closed. On Windows it is "connection reset".
 pub fn is_refused(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionRefused
         || cfg!(windows) && error.kind() == io::ErrorKind::ConnectionReset
 }
 
-/// Whether the system is Wine, which the script that uses it says.
+/// Whether the system is Wine. The script that runs Wine sets the variable.
 pub fn is_wine() -> bool {
     std::env::var_os("CROSS_RUN").is_some_and(|run| run == "wine")
 }

@@ -1,6 +1,6 @@
-//! An example as a running program: started, written to, read from and stopped.
+//! A program under test: started, written to, read from and stopped.
 
-// Each test binary uses a part of it.
+// Each test binary uses only a part.
 #![allow(dead_code)]
 
 use std::ffi::OsStr;
@@ -13,19 +13,18 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-/// The longest wait for anything that a program does at once, in an emulated machine as well.
+/// Time limit for anything that a program does at once, long enough for an emulated machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Where cargo has built the example of this name: `.../PROFILE/examples/NAME`, where this test is
-/// `.../PROFILE/deps/TEST-HASH`. None, with a word about it, on a machine to which only test
-/// binaries were brought. A test binary asks for one example only.
+/// The path of a built example: `.../PROFILE/examples/NAME`, where this test is `.../PROFILE/deps/TEST-HASH`. Prints
+/// why and returns `None` on a machine that has only test binaries. A test binary may use only one name.
 pub fn example(name: &str) -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     FOUND.get_or_init(|| find(name)).as_deref()
 }
 
-/// The same, for a test binary that asks for several, and for programs of other packages, which are
-/// in `.../PROFILE/`. None, with a word about it, of a program that was not built.
+/// The path of any built example, or of another package's program in `.../PROFILE/`. Prints why and returns `None` if
+/// it was not built.
 pub fn find(name: &str) -> Option<PathBuf> {
     let test = std::env::current_exe().expect("a test knows where it is");
     let profile = test.parent().and_then(Path::parent).expect("it is in PROFILE/deps");
@@ -57,15 +56,15 @@ pub fn find(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Prints what is not tested here and why, past the capture of the test harness.
+/// Prints what is not tested and why, where the test harness does not capture it.
 pub fn skip(what: &str, reason: impl std::fmt::Display) {
     let line = format!("skipped: {what}: {reason}\n");
-    // A skipped test that cannot print is no failure.
+    // A skipped test must not fail because it cannot print.
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Receives a datagram. Linux ends a receive that has a timeout where the process is stopped for a
-/// moment (signal(7)); it is made again then.
+/// Receives a datagram. Tries again after EINTR, which Linux returns on a socket with a timeout when the process is
+/// stopped for a moment (signal(7)).
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match socket.recv(buffer) {
@@ -75,7 +74,7 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Whether this machine has IPv6 loopback; a word about it, once, if not.
+/// Whether this machine has IPv6 loopback; prints it once if not.
 pub fn has_ipv6() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     *HAS.get_or_init(|| {
@@ -84,23 +83,23 @@ pub fn has_ipv6() -> bool {
     })
 }
 
-/// Any port on loopback, of each family that this machine has.
+/// Any port on loopback, for each family that this machine has.
 pub fn loopbacks() -> impl Iterator<Item = &'static str> {
     ["127.0.0.1:0"].into_iter().chain(has_ipv6().then_some("[::1]:0"))
 }
 
-/// A program that was started, and is ended with the test.
+/// A running program, which ends with the test.
 pub struct Program {
     pub child: Child,
     out: Receiver<String>,
     err: Receiver<String>,
 }
 
-/// How a program has ended.
+/// How a program ended.
 #[derive(Debug)]
 pub struct Ended {
     pub status: Option<i32>,
-    /// The lines that were not read before.
+    /// The lines not read before.
     pub out: Vec<String>,
     pub err: Vec<String>,
 }
@@ -122,30 +121,29 @@ impl Program {
         Self { child, out, err }
     }
 
-    /// The next line that it prints.
+    /// The next line that the program prints.
     pub fn line(&self) -> String {
         self.out.recv_timeout(PATIENCE).expect("a line is printed")
     }
 
-    /// Waits for its end.
+    /// Waits until the program ends.
     pub fn wait(mut self) -> Ended {
-        // A program that does not end keeps its pipes open: then there is no end of lines.
+        // A hanging program keeps its pipes open, so its lines never end.
         let (out, err) = (until_end(&self.out), until_end(&self.err));
         let status = self.child.wait().expect("a child can be waited for").code();
         Ended { status, out, err }
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the program.
     pub fn signal(&self, signal: libc::c_int) {
         let pid = self.child.id().try_into().expect("a pid is a pid_t");
-        // SAFETY: kill takes no pointers; the pid is of a child that was not waited for, so that
-        // it cannot be another's.
+        // SAFETY: kill takes no pointers. The child was not waited for, so the pid cannot belong to another process.
         let result = unsafe { libc::kill(pid, signal) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     }
 }
 
-/// A program that serves, and its address, as its first line says.
+/// A server and the address that its first line names.
 pub struct Server {
     pub program: Program,
     pub addr: SocketAddr,
@@ -163,7 +161,7 @@ impl Server {
         Self { program, addr }
     }
 
-    /// Ends it by SIGTERM, without an error, and returns the lines that were not read before.
+    /// Ends the server with SIGTERM, checks that it printed no error, and returns the lines not read before.
     #[track_caller]
     pub fn stop(self) -> Vec<String> {
         self.program.signal(libc::SIGTERM);
@@ -183,13 +181,13 @@ pub fn client(addr: SocketAddr) -> UdpSocket {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // After `wait` both do nothing.
+        // Both fail harmlessly after `wait`.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Reads lines on a thread of its own, so that a test can give up waiting for one.
+/// Reads lines on another thread, so that a test can stop waiting for one.
 fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {

@@ -1,11 +1,11 @@
-//! Datagrams that no UDP socket sends: those from port 0.
+//! Datagrams from port 0, which no UDP socket sends.
 
 use std::io;
 use std::net::SocketAddrV4;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-/// Sends UDP datagrams to one address, from any port. Needs the right to make a raw socket.
+/// Sends UDP datagrams from any port to one address. Needs permission to make a raw socket.
 pub struct RawSender {
     socket: Socket,
     to: SocketAddrV4,
@@ -17,7 +17,7 @@ impl RawSender {
         Ok(Self { socket, to })
     }
 
-    /// Sends a datagram whose header has this source port (RFC 768; a checksum of 0 is none).
+    /// Sends a datagram with this source port in its header (RFC 768; a checksum of 0 means none).
     pub fn send_from(&self, port: u16, data: &[u8]) -> io::Result<()> {
         let len = 8 + u16::try_from(data.len()).map_err(io::Error::other)?;
         let mut bytes = [port, self.to.port(), len, 0].map(u16::to_be_bytes).concat();

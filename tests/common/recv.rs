@@ -1,11 +1,11 @@
-//! Receiving for tests whose subject is something else.
+//! Receiving, for tests of something else.
 
 use std::net::SocketAddr;
 
 use mmsg::control::ControlBuf;
 use mmsg::{BatchSocket, Datagram, RecvBatch, RecvMsg};
 
-/// A received datagram, copied out.
+/// A received datagram, copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Got {
     pub data: Vec<u8>,
@@ -21,7 +21,7 @@ impl From<Datagram<'_>> for Got {
     }
 }
 
-/// Receives exactly `n` datagrams, in as many calls as it takes.
+/// Receives exactly `n` datagrams, in as many calls as necessary.
 #[track_caller]
 pub fn collect(socket: &dyn BatchSocket, n: usize) -> Vec<Got> {
     let mut batch = RecvBatch::new(64, 65_535);
@@ -37,12 +37,12 @@ pub fn collect(socket: &dyn BatchSocket, n: usize) -> Vec<Got> {
     got
 }
 
-/// How many of so many messages that wait one receive takes: all of them, or on Windows one.
+/// How many waiting messages one receive takes: all, but only one on Windows.
 pub fn in_one_receive(messages: usize) -> usize {
     if cfg!(windows) { messages.min(1) } else { messages }
 }
 
-/// Receives into all these messages, which wait, by as few calls as the system allows.
+/// Fills all these messages, for which datagrams wait, in as few calls as the system allows.
 #[track_caller]
 pub fn fill(socket: &dyn BatchSocket, msgs: &mut [RecvMsg<'_>]) {
     let each = in_one_receive(msgs.len());
@@ -51,7 +51,7 @@ pub fn fill(socket: &dyn BatchSocket, msgs: &mut [RecvMsg<'_>]) {
     }
 }
 
-/// The payloads of the next `n` datagrams, which must be whole.
+/// The payloads of the next `n` datagrams, none of which may be truncated.
 #[track_caller]
 pub fn payloads(socket: &dyn BatchSocket, n: usize) -> Vec<Vec<u8>> {
     let whole = |got: Got| {
@@ -61,7 +61,7 @@ pub fn payloads(socket: &dyn BatchSocket, n: usize) -> Vec<Vec<u8>> {
     collect(socket, n).into_iter().map(whole).collect()
 }
 
-/// `count` buffers of `len` bytes that no payload looks like.
+/// `count` buffers of `len` bytes that differ from any payload.
 pub fn memory(count: usize, len: usize) -> Vec<Vec<u8>> {
     vec![vec![0xEE; len]; count]
 }
@@ -71,7 +71,7 @@ pub fn recv_msgs(memory: &mut [Vec<u8>]) -> Vec<RecvMsg<'_>> {
     memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect()
 }
 
-/// The same, each with space of its own for control messages.
+/// The same, each with its own space for control messages.
 pub fn recv_msgs_with<'m>(
     memory: &'m mut [Vec<u8>],
     controls: &'m mut [ControlBuf],
@@ -80,7 +80,7 @@ pub fn recv_msgs_with<'m>(
     msgs.map(|(msg, control)| msg.with_control(control)).collect()
 }
 
-/// The bytes of received messages, copied out.
+/// Copies of the received messages' bytes.
 pub fn data_of(msgs: &[RecvMsg<'_>]) -> Vec<Vec<u8>> {
     msgs.iter().map(|msg| msg.message().slices().collect::<Vec<_>>().concat()).collect()
 }

@@ -6,20 +6,20 @@ use std::ptr;
 
 use libc::{c_ulong, sock_filter, sock_fprog};
 
-/// A call of the C library, and the system calls by which it may reach the kernel.
+/// A function of the C library, and the system calls that it may make.
 #[derive(Clone, Copy)]
 pub struct DeniedCall {
     numbers: &'static [libc::c_long],
-    /// Its number as the first argument of `socketcall` (include/uapi/linux/net.h), by which older
-    /// architectures make socket calls.
+    /// Its number as the first argument of `socketcall` (include/uapi/linux/net.h), which older architectures use for
+    /// socket calls.
     socketcall: u32,
 }
 
 pub const RECVMMSG: DeniedCall = DeniedCall {
     numbers: &[
         libc::SYS_recvmmsg,
-        // recvmmsg_time64, which a 32-bit C library tries first. One number for all architectures
-        // (include/uapi/asm-generic/unistd.h); the libc crate does not have it for all of them.
+        // A 32-bit C library tries recvmmsg_time64 first. Its number is the same on all architectures
+        // (include/uapi/asm-generic/unistd.h); the libc crate lacks it on some.
         #[cfg(target_pointer_width = "32")]
         417,
     ],
@@ -30,8 +30,8 @@ pub const SENDMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendmsg], sock
 
 pub const SENDMMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendmmsg], socketcall: 20 };
 
-/// Whether the C library's `sendmmsg` is a loop of `sendmsg`, which meets no filter of `sendmmsg`: musl's
-/// is, where pointers have 64 bits.
+/// Whether the C library's `sendmmsg` calls `sendmsg` in a loop, so that a filter of `sendmmsg` never sees it. 64-bit
+/// musl does.
 pub const SENDMMSG_IS_A_LOOP: bool = cfg!(all(target_env = "musl", target_pointer_width = "64"));
 
 #[cfg(any(target_arch = "x86", target_arch = "s390x"))]
@@ -39,23 +39,23 @@ const SOCKETCALL: Option<libc::c_long> = Some(libc::SYS_socketcall);
 #[cfg(not(any(target_arch = "x86", target_arch = "s390x")))]
 const SOCKETCALL: Option<libc::c_long> = None;
 
-/// Where `struct seccomp_data` has the number of the call, and the low half of the first argument.
+/// Offsets in `struct seccomp_data`: the number of the call, and the low half of its first argument.
 const NUMBER: u32 = 0;
 const FIRST_ARGUMENT: u32 = if cfg!(target_endian = "big") { 20 } else { 16 };
 
-/// From now on, this thread's calls of `calls` fail with `errno`, and all others are made.
+/// From now on, this thread's calls of `calls` fail with `errno`; all others go through.
 ///
-/// The filter does not check the architecture: this program makes the calls of one.
+/// The filter need not check the architecture: this program uses only one.
 ///
 /// # Errors
 ///
-/// Where the system lets this thread install no filter.
+/// If the system does not let this thread install a filter.
 pub fn deny(calls: &[DeniedCall], errno: i32) -> io::Result<()> {
     let load = |at| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at);
     let answer = |with| statement(libc::BPF_RET | libc::BPF_K, with);
     let denial = answer(libc::SECCOMP_RET_ERRNO | errno as u32);
     let is = |value| statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value);
-    // Goes over the next statement if the one loaded is not `value`.
+    // Skips the next statement unless the loaded value is `value`.
     let if_is = |value| sock_filter { jf: 1, ..is(value) };
 
     let mut program = vec![load(NUMBER)];
@@ -81,20 +81,20 @@ fn statement(code: u32, k: u32) -> sock_filter {
 fn install(program: &mut [sock_filter]) -> io::Result<()> {
     let program = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     let (yes, unused): (c_ulong, c_ulong) = (1, 0);
-    // SAFETY: no pointers. A thread must have given up new privileges to filter itself.
+    // SAFETY: no pointers. A thread must give up new privileges before it may filter itself.
     let given_up = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, unused, unused, unused) };
     if given_up != 0 {
         return Err(io::Error::last_os_error());
     }
     let mode = c_ulong::from(libc::SECCOMP_MODE_FILTER);
-    // SAFETY: the program and its length are those of the slice; the kernel copies it.
+    // SAFETY: the program and its length are those of the slice, and the kernel copies it.
     match unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// The results of the C library's `recvmmsg` and `sendmmsg` for no messages.
+/// Calls the C library's `recvmmsg` and `sendmmsg` with no messages.
 pub fn ask(socket: &impl AsFd) -> [Result<(), i32>; 2] {
     let fd = socket.as_fd().as_raw_fd();
     let result = |answer: libc::c_int| match answer {

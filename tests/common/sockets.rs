@@ -1,4 +1,4 @@
-//! Bound sockets on loopback, with space for large batches and a limit on blocking receives.
+//! Bound sockets on loopback, with space for large batches and a time limit on receives.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 #[cfg(unix)]
@@ -13,7 +13,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 
 use super::{NET, choose_backend, skip};
 
-/// Wanted space for waiting datagrams: 2,000 small ones count some 2 MB with their overhead.
+/// Receive buffer to ask for: 2,000 small datagrams count about 2 MB with their overhead.
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// A blocking UDP socket on the IPv4 loopback address.
@@ -22,8 +22,7 @@ pub fn udp4() -> UdpSocket {
     prepared(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("an IPv4 loopback socket"))
 }
 
-/// A blocking UDP socket on the IPv6 loopback address; `None`, with a printed reason, where the machine has no
-/// IPv6.
+/// A blocking UDP socket on the IPv6 loopback address; prints why and returns `None` if the machine has no IPv6.
 pub fn udp6() -> Option<UdpSocket> {
     choose_backend();
     match UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) {
@@ -35,7 +34,7 @@ pub fn udp6() -> Option<UdpSocket> {
     }
 }
 
-/// A blocking UDP socket on every address of both families; `None` as with [`udp6`].
+/// A blocking UDP socket on all addresses of both families; `None` as with [`udp6`].
 pub fn dual_stack() -> Option<UdpSocket> {
     drop(udp6()?);
     let socket = Socket::new(Domain::IPV6, Type::DGRAM, None).expect("an IPv6 socket");
@@ -53,7 +52,7 @@ pub fn connected() -> (UdpSocket, UdpSocket) {
     (a, b)
 }
 
-/// Two Unix datagram sockets without names, connected to each other.
+/// Two unnamed Unix datagram sockets, connected to each other.
 #[cfg(unix)]
 pub fn unix_pair() -> (UnixDatagram, UnixDatagram) {
     choose_backend();
@@ -65,8 +64,7 @@ pub fn unix_pair() -> (UnixDatagram, UnixDatagram) {
     (a, b)
 }
 
-/// Two sockets that are connected to each other. The first does not wait, and on Unix it is soon full; on Windows
-/// no socket is.
+/// Two connected sockets. The first is non-blocking and soon full, except on Windows, where no socket gets full.
 pub fn narrow() -> (impl BatchSocket, impl BatchSocket) {
     #[cfg(unix)]
     let (a, b) = unix_pair();
@@ -86,8 +84,8 @@ pub fn borrow(socket: &impl AsSocket) -> BorrowedHandle<'_> {
     socket.as_socket()
 }
 
-/// A socket whose address takes nothing: it is connected to itself, so what others send there is
-/// refused. (A port that was merely closed might be given to another test.)
+/// A socket that rejects datagrams with ECONNREFUSED, because it is connected to itself. (Another test could get the
+/// port of a closed socket.)
 pub fn refusing() -> UdpSocket {
     let socket = udp4();
     socket.connect(addr(&socket)).expect("connecting does nothing but remember");
@@ -99,10 +97,10 @@ pub fn addr(socket: &UdpSocket) -> SocketAddr {
     socket.local_addr().expect("it is bound")
 }
 
-/// Whether `datagrams` small ones can wait in the socket at once; a word on it if not.
+/// Whether `datagrams` small ones fit the socket's buffer; prints it if not.
 pub fn has_space_for(socket: &UdpSocket, datagrams: usize, test: &str) -> bool {
     let capacity = SockRef::from(socket).recv_buffer_size().expect("its receive buffer");
-    // A small datagram counts about 768 bytes with the kernel's own structures around it.
+    // A small datagram counts about 768 bytes with the kernel's overhead.
     let enough = capacity / 1024 >= datagrams;
     if !enough {
         skip(test, format_args!("{datagrams} datagrams do not fit a buffer of {capacity} bytes"));
@@ -113,7 +111,7 @@ pub fn has_space_for(socket: &UdpSocket, datagrams: usize, test: &str) -> bool {
 /// Sets the socket's buffers and timeouts.
 fn prepared(socket: UdpSocket) -> UdpSocket {
     let handle = SockRef::from(&socket);
-    // Beyond the system's limit only root gets; a test that cannot do without asks has_space_for.
+    // Only root may exceed the system's limit; a test that needs the space calls has_space_for.
     #[cfg(target_os = "linux")]
     let forced = super::linux::set_option(
         &socket,
@@ -132,10 +130,10 @@ fn prepared(socket: UdpSocket) -> UdpSocket {
     socket
 }
 
-/// Waits until all that this thread has sent on loopback is delivered.
+/// Waits until everything that this thread has sent on loopback is delivered.
 ///
-/// The kernel delivers a loopback datagram before the send returns, or, under load, a little later
-/// but in order. So when a last one is there, all are.
+/// The kernel delivers loopback datagrams before the send returns or, under load, a little later, but always in
+/// order. So once a last datagram arrives, all have.
 pub fn settle() {
     let marker = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("an IPv4 loopback socket");
     marker.set_read_timeout(Some(NET)).expect("a timeout");
@@ -143,20 +141,20 @@ pub fn settle() {
     marker.recv(&mut [0; 4]).expect("loopback brings it");
 }
 
-/// Waits until all that this thread has sent on loopback is delivered, and then all ICMP answers to it.
+/// Waits until everything that this thread has sent on loopback is delivered, and then for all ICMP answers.
 pub fn settle_answers() {
     settle();
     settle();
 }
 
-/// Waits until the system has an error for what was sent by this socket, in which nothing
-/// else waits. (Linux reports POLLERR, others POLLIN.)
+/// Waits until the system has an error for this socket's datagrams. Nothing else may wait in the socket. (Linux
+/// reports POLLERR, others POLLIN.)
 #[track_caller]
 pub fn wait_for_error(socket: &impl AsSocket) {
     assert!(wait_readable(borrow(socket)), "no error within {NET:?}");
 }
 
-/// Waits until something is there to be received, or an error; false after the net.
+/// Waits until there is a datagram or an error; false after the time limit.
 #[cfg(unix)]
 pub fn wait_readable(socket: BorrowedHandle<'_>) -> bool {
     use std::os::fd::AsRawFd;

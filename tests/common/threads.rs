@@ -1,4 +1,4 @@
-//! Calls that block, in threads of their own.
+//! Blocking calls in threads of their own.
 
 #[cfg(unix)]
 use std::os::unix::thread::{JoinHandleExt, RawPthread};
@@ -14,9 +14,8 @@ pub struct Call<R> {
 }
 
 impl<R: Send + 'static> Call<R> {
-    /// Makes the call and returns when its thread sleeps in it, as far as the system shows: what
-    /// then happens to the socket happens under a blocked call. (Where the system does not show it,
-    /// it may also happen before the call; the results are the same.)
+    /// Makes the call and returns once its thread sleeps, where the system shows that: the test then acts on the
+    /// socket during the call. (Elsewhere it may act before the call, with the same results.)
     pub fn blocked(call: impl FnOnce() -> R + Send + 'static) -> Self {
         let (send_id, id) = mpsc::channel();
         let (send_result, result) = mpsc::channel();
@@ -29,7 +28,7 @@ impl<R: Send + 'static> Call<R> {
         Self { thread, result }
     }
 
-    /// The call's result; fails the test if that takes longer than [`NET`](super::NET).
+    /// The call's result; fails the test after [`NET`](super::NET).
     #[track_caller]
     pub fn result(self) -> R {
         match self.result.recv_timeout(NET) {
@@ -43,7 +42,7 @@ impl<R: Send + 'static> Call<R> {
         self.thread.is_finished()
     }
 
-    /// For a signal to the thread.
+    /// To send the thread a signal.
     #[cfg(unix)]
     pub fn pthread(&self) -> RawPthread {
         self.thread.as_pthread_t()
@@ -52,7 +51,7 @@ impl<R: Send + 'static> Call<R> {
 
 #[cfg(target_os = "linux")]
 fn thread_id() -> i32 {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: it takes no arguments and cannot fail.
     unsafe { libc::gettid() }
 }
 
@@ -62,7 +61,7 @@ fn wait_until_asleep(id: i32, thread: &JoinHandle<()>) {
     let end = std::time::Instant::now() + NET;
     while !thread.is_finished() && std::time::Instant::now() < end {
         let Ok(line) = std::fs::read_to_string(&stat) else { return };
-        // The state follows the name, which stands in parentheses (proc_pid_stat(5)).
+        // The state follows the name, which is in parentheses (proc_pid_stat(5)).
         if line.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')) {
             return;
         }

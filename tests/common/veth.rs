@@ -1,6 +1,6 @@
-//! Two network namespaces with a cable between them: a pair of virtual Ethernet devices.
+//! Two network namespaces, connected by a pair of virtual Ethernet devices.
 
-// Each test binary uses a part of it.
+// Each test binary uses only a part.
 #![allow(dead_code)]
 
 use std::fs::File;
@@ -15,21 +15,21 @@ use std::time::{Duration, Instant};
 use crate::common::linux::in_namespace;
 use crate::common::{NET, skip};
 
-/// The near end's device and its address.
+/// The near end's device and address.
 pub const DEVICE: &str = "near0";
 /// The far end's device.
 pub const FAR_DEVICE: &str = "far0";
 pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The far end's address.
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
-/// Another one of its addresses, to which the test makes the route.
+/// Another of its addresses, for routes that a test makes.
 pub const FAR_ROUTED: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);
 
-/// The namespace at the far end. It goes when this does, and the devices with it.
+/// The namespace at the far end. Dropping it removes the namespace and the devices.
 pub struct Far(File);
 
-/// Runs `test` at the near end, in a namespace of its own. Says so and does nothing where there
-/// can be none.
+/// Runs `test` at the near end, in a namespace of its own. Prints why and does nothing if the process may not make
+/// one.
 pub fn with_far_end(name: &str, test: impl FnOnce(Far) + Send) {
     in_namespace(name, || match connect() {
         Ok(far) => test(far),
@@ -52,13 +52,13 @@ fn connect() -> io::Result<Far> {
     Ok(far)
 }
 
-/// Returns when a datagram has passed the cable. A device drops what it is to send until the kernel
-/// has activated it, some time after both ends are up. If that happens to the request for the
-/// neighbour's address, the kernel repeats the request after a second, and all datagrams wait for it.
+/// Waits until a datagram has passed the cable. A device drops packets until the kernel has activated it, some time
+/// after both ends are up. If it drops the neighbour request, the kernel repeats that after a second, and all
+/// datagrams wait for it.
 fn warm_up(far: &Far) -> io::Result<()> {
     let there = far.enter(|| UdpSocket::bind((FAR, 0)))?;
-    // Longer than the kernel keeps a datagram that waits for an address: there is never a second one
-    // on the way, which would arrive when nobody receives any more and be answered by an ICMP error.
+    // Longer than the kernel keeps a datagram that waits for the neighbour's address. So there is never a second one
+    // on the way, which would arrive after the last receive and cause an ICMP error.
     there.set_read_timeout(Some(Duration::from_secs(5)))?;
     let (here, begin) = (UdpSocket::bind((NEAR, 0))?, Instant::now());
     loop {
@@ -73,7 +73,7 @@ fn warm_up(far: &Far) -> io::Result<()> {
 impl Far {
     fn new() -> io::Result<Self> {
         let make = || {
-            // SAFETY: no pointers; the namespace changes for this thread alone.
+            // SAFETY: no pointers; it changes the namespace of this thread only.
             match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
                 0 => File::open("/proc/thread-self/ns/net").map(Self),
                 _ => Err(io::Error::last_os_error()),
@@ -85,7 +85,7 @@ impl Far {
     /// Runs `call` at the far end. Sockets that it makes stay there.
     pub fn enter<R: Send>(&self, call: impl FnOnce() -> R + Send) -> R {
         let call = || {
-            // SAFETY: an open descriptor and no pointers; it concerns this thread alone.
+            // SAFETY: an open descriptor and no pointers; it changes this thread only.
             let entered = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
             assert_eq!(entered, 0, "the namespace is there: {}", io::Error::last_os_error());
             call()
@@ -96,7 +96,7 @@ impl Far {
     }
 }
 
-/// Runs the program `ip` in this thread's namespace.
+/// Runs `ip` in this thread's namespace.
 pub fn ip(arguments: &str) -> io::Result<()> {
     let output = Command::new("ip").args(arguments.split(' ')).output()?;
     if output.status.success() {
@@ -118,8 +118,8 @@ pub fn without_checksum_offload(device: &str) -> io::Result<()> {
     }
 }
 
-/// Makes the device receive by NAPI, like `ethtool -K DEVICE gro on tso off` at each end. With TSO on,
-/// a veth hands over UDP without NAPI (`veth_skb_is_eligible_for_gro` in drivers/net/veth.c).
+/// Makes the device receive with NAPI, like `ethtool -K DEVICE gro on tso off` at each end. With TSO on, a veth
+/// passes UDP on without NAPI (`veth_skb_is_eligible_for_gro` in drivers/net/veth.c).
 pub fn with_napi(device: &str) -> io::Result<()> {
     /// ETHTOOL_SGRO and ETHTOOL_STSO (include/uapi/linux/ethtool.h).
     const GRO: u32 = 0x2c;
@@ -132,14 +132,13 @@ pub fn with_napi(device: &str) -> io::Result<()> {
 fn ethtool(device: &str, mut request: [u32; 2]) -> io::Result<u32> {
     const SIOCETHTOOL: u32 = 0x8946;
     let socket = std::net::UdpSocket::bind(("0.0.0.0", 0))?;
-    // SAFETY: ifreq is a C struct of bytes, numbers and raw pointers: zero is a value of it.
+    // SAFETY: ifreq is a C struct of bytes, numbers and raw pointers, for which all zeros are valid.
     let mut interface: libc::ifreq = unsafe { mem::zeroed() };
     for (to, from) in interface.ifr_name.iter_mut().zip(device.bytes()) {
         *to = from as _;
     }
     interface.ifr_ifru.ifru_data = request.as_mut_ptr().cast();
-    // SAFETY: it reads an ifreq, and reads and writes the ethtool_value that this points to; both
-    // outlive the call.
+    // SAFETY: it reads an ifreq, and reads and writes the ethtool_value that this points to; both outlive the call.
     match unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut interface) } {
         0 => Ok(request[1]),
         _ => Err(io::Error::last_os_error()),

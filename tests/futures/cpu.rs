@@ -1,4 +1,4 @@
-//! The CPU time of threads, which another process on the machine does not change.
+//! CPU time of threads, which other processes on the machine do not change.
 
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex};
@@ -8,11 +8,11 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::common::{NET, choose_backend, is_emulated};
 
-/// How long a future is watched that is to sleep.
+/// How long to watch a future that should sleep.
 pub const WATCHED: Duration = Duration::from_millis(500);
-/// Worker threads of the runtimes that a test runs on; with none, its own thread does the work.
+/// Worker threads of the runtimes to test on. With 0, the test's own thread does the work.
 pub const RUNTIMES: [usize; 2] = [0, 2];
-/// Runs a test on such a runtime, at most for as long as the net allows.
+/// Runs a test on a runtime with this number of workers, within the time limit.
 pub fn run(workers: usize, test: impl AsyncFnOnce(&Clocks)) {
     choose_backend();
     let (runtime, clocks) = Clocks::of_runtime(workers);
@@ -20,13 +20,13 @@ pub fn run(workers: usize, test: impl AsyncFnOnce(&Clocks)) {
     runtime.block_on(limited);
 }
 
-/// The clocks of the threads that a runtime's tasks run on.
+/// The CPU clocks of a runtime's threads.
 #[derive(Clone, Default)]
 pub struct Clocks(Arc<Mutex<Vec<libc::clockid_t>>>);
 
 impl Clocks {
-    /// A runtime and its threads' clocks; with no workers it runs on the thread that calls
-    /// `block_on`, which has to be this one.
+    /// A runtime and its threads' clocks. Without workers it runs on the thread that calls `block_on`, which must be
+    /// this one.
     pub fn of_runtime(workers: usize) -> (Runtime, Self) {
         let clocks = Self::default();
         clocks.add_this_thread();
@@ -41,7 +41,7 @@ impl Clocks {
 
     fn add_this_thread(&self) {
         let mut clock = 0;
-        // SAFETY: this thread is alive, and the clock's number is written to `clock`.
+        // SAFETY: this thread is alive, and the call writes the clock's number to `clock`.
         let result = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
         assert_eq!(result, 0, "a thread has a clock");
         self.0.lock().expect("nobody panics").push(clock);
@@ -51,7 +51,7 @@ impl Clocks {
         self.0.lock().expect("nobody panics").iter().map(|clock| read(*clock)).sum()
     }
 
-    /// Sleeps by tokio's timer. Returns the threads' CPU time, and in how much time.
+    /// Sleeps with tokio's timer. Returns the threads' CPU time and the time that passed.
     pub async fn sleep(&self, time: Duration) -> (Duration, Duration) {
         let (started, before) = (Instant::now(), self.now());
         tokio::time::sleep(time).await;
@@ -63,12 +63,11 @@ impl Clocks {
         self.assert_asleep(1, time, Duration::ZERO).await;
     }
 
-    /// Checks that the threads sleep, as `tasks` do at once: beyond the CPU time that a sleep takes without them, they use
-    /// less than 2 % of `time`; in a debug build 10 %, as tries that follow a timer do on a busy machine. A
-    /// busy loop uses all of it. What they have to
-    /// do before they sleep may take the first of several such times. In an emulated machine it is half of the
-    /// time: that machine's clocks run on while it waits for a CPU of its own. Under valgrind, where a sleep costs thirty
-    /// times as much, nothing is checked.
+    /// Checks that the threads sleep while `tasks` wait: beyond the CPU time of a plain sleep they may use 2 % of
+    /// `time`; in a debug build 10 %, which retries on a timer take on a busy machine. A busy loop uses all of it.
+    /// Work before the sleep may spoil the first of several tries. In an emulated machine the limit is half of
+    /// `time`, because its clocks run on while it waits for a CPU. Under valgrind, where a sleep costs thirty times
+    /// as much, nothing is checked.
     pub async fn assert_asleep(&self, tasks: u32, time: Duration, alone: Duration) {
         const TRIES: usize = 5;
         if std::env::var_os("MEMCHECK").is_some() {
@@ -93,7 +92,7 @@ impl Clocks {
 
 fn read(clock: libc::clockid_t) -> Duration {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: `time` is a timespec's memory, and only read where the call has filled it.
+    // SAFETY: `time` has the size of a timespec, and is read only after the call has filled it.
     let time = unsafe {
         assert_eq!(libc::clock_gettime(clock, time.as_mut_ptr()), 0, "the thread is alive");
         time.assume_init()

@@ -1,4 +1,4 @@
-//! Errors: each is returned once, by a call that waits as well, and none leaves a task spinning.
+//! Each error is returned once, also by a waiting call, and none leaves a task spinning.
 
 use std::future::Future;
 use std::io;
@@ -11,7 +11,7 @@ use super::{once, run, udp};
 use crate::common::sockets::{addr, refusing, wait_for_error};
 use crate::common::{has_icmp_errors, is_refused};
 
-/// A socket whose peer answers ECONNREFUSED, and that peer.
+/// A socket whose peer rejects datagrams with ECONNREFUSED, and that peer.
 async fn refused() -> (UdpSocket, std::net::UdpSocket) {
     let ((socket, _), peer) = (udp(), refusing());
     socket.connect(addr(&peer)).await.expect("connecting does nothing but remember");
@@ -23,7 +23,7 @@ fn assert_connection_refused<T: std::fmt::Debug>(result: io::Result<T>) {
     assert!(is_refused(&result.expect_err("it was refused")));
 }
 
-/// Whether a future stays pending while the runtime handles all events.
+/// Whether a future stays pending after the runtime has handled all events.
 async fn waits<F: Future>(future: F) -> bool {
     let mut future = pin!(future);
     for _ in 0..50 {
@@ -44,7 +44,7 @@ fn r10_a_receive_returns_an_error_once_and_then_waits() {
         let (socket, _peer) = refused().await;
         let mut batch = RecvBatch::new(4, 32);
         for _ in 0..3 {
-            // Before a task waits, and while one does.
+            // Before a task waits, and while it waits.
             socket.send_batch(&[SendMsg::new(b"lost")]).await.expect("loopback takes it");
             assert_connection_refused(socket.recv_into(&mut batch).await);
             assert!(waits(socket.recv_into(&mut batch)).await);
@@ -72,7 +72,7 @@ fn r10_an_error_comes_before_the_datagram_after_it() {
         for _ in 0..3 {
             socket.send(b"lost").await.expect("loopback takes it");
             wait_for_error(&socket);
-            // A datagram makes the socket readable for tokio; the error comes before it.
+            // A datagram makes the socket readable for tokio. The error must come first.
             peer.connect(socket.local_addr().expect("it is bound")).expect("it can");
             peer.send(b"hello").expect("loopback takes it");
             peer.connect(addr(&peer)).expect("it can");
@@ -86,7 +86,7 @@ fn r10_an_error_comes_before_the_datagram_after_it() {
 
 #[test]
 fn r10_a_send_returns_an_error_once_and_goes_on() {
-    // Nor by sends, once tokio watches the socket.
+    // Without ICMP errors, sends return none either once tokio watches the socket.
     if !has_icmp_errors("r10_a_send_returns_an_error_once_and_goes_on") {
         return;
     }

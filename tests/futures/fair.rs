@@ -1,4 +1,4 @@
-//! A busy socket leaves the other tasks of its thread their turn.
+//! A busy socket does not starve the other tasks of its thread.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,13 +9,13 @@ use tokio::task::{LocalSet, spawn_local, yield_now};
 use super::{run, udp};
 use crate::common::{smaller, sockets::udp4};
 
-/// Turns that the other task is to get, and calls that a busy one may make for each of them.
+/// How many turns the other task should get, and the calls that a busy task may make for each.
 fn turns() -> usize {
     smaller(10, 3)
 }
 const CALLS_A_TURN: usize = 1_000;
 
-/// Makes calls, one after the other, beside a task that only counts its turns.
+/// Makes call after call beside a task that only counts its turns.
 async fn beside_another(mut call: impl AsyncFnMut()) {
     let (turns, wanted) = (Rc::new(Cell::new(0)), self::turns());
     let counted = Rc::clone(&turns);
@@ -46,7 +46,7 @@ fn r10_a_flooded_receiver_leaves_others_their_turn() {
         let mut batch = RecvBatch::new(4, 32);
         let mut memory = [0; 32];
         let mut msgs = [mmsg::RecvMsg::new(&mut memory)];
-        // There is always something to receive.
+        // The receiver always finds a datagram.
         let flood = || from.send_batch(&[SendMsg::to(addr, b"flood"); 8]).expect("it is taken");
         flood();
         beside_another(async || {

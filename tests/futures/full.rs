@@ -1,5 +1,4 @@
-//! Sends on a socket that is full: that they wait for space, go on from where they were, and lose nothing when
-//! dropped.
+//! Sends on a full socket wait for space, continue where they stopped, and lose nothing when dropped.
 
 use std::pin::pin;
 
@@ -10,7 +9,7 @@ use super::send::{msgs, queue};
 use super::{narrow, once, run};
 use crate::common::{errno, numbered};
 
-/// More than the kernel holds for a pair of Unix sockets.
+/// More than the kernel queues for a pair of Unix sockets.
 const COUNT: usize = 3_000;
 
 /// Receives `count` datagrams.
@@ -72,11 +71,11 @@ fn a_dropped_flush_leaves_the_rest_in_the_queue() {
             near.writable().await.expect("it is, as tokio must first hear");
             {
                 let mut flush = pin!(near.flush(&mut queue));
-                // As far as there is space, and then it waits; and is dropped.
+                // Sends what fits, waits, and is dropped.
                 assert!(once(flush.as_mut()).await.is_none_or(|flushed| flushed.is_ok()));
             }
             assert!(got.len() + queue.len() < COUNT, "some are on their way");
-            // Not all of them; the kernel calls a sender that was full when most have gone.
+            // Not all of them are on the way: the kernel wakes a waiting sender only when most have been received.
             let here = COUNT - got.len() - queue.len();
             got.extend(receive(&far, here - here / 8).await);
         }
@@ -92,7 +91,7 @@ fn send_each_sends_or_reports_each_and_waits_until_writable() {
         let (near, far) = narrow();
         let payloads = numbered(COUNT, 8);
         let mut msgs = msgs(&payloads);
-        // Larger than the send buffer: rejected each time.
+        // Larger than the send buffer, so it is always rejected.
         let too_long = vec![0; 4 << 20];
         let bad = [0, 500, 501, 2_500];
         bad.iter().for_each(|i| msgs.insert(*i, SendMsg::new(&too_long)));
@@ -106,8 +105,8 @@ fn send_each_sends_or_reports_each_and_waits_until_writable() {
     });
 }
 
-/// A message that meets a full socket waits as any other does. Once one of its segments was taken it is sent: those
-/// that the socket has no space for are dropped, and counted.
+/// A message on a full socket waits like any other. Once one of its segments was sent it counts as sent: segments
+/// without space are dropped and counted.
 #[test]
 fn d8_a_message_segmented_in_user_space_waits_until_writable() {
     run(async {

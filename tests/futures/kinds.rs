@@ -1,4 +1,4 @@
-//! Every type of socket that has the futures, by itself, in an `Offload` and behind pointers.
+//! All sockets that have the futures, plain, in an `Offload` and behind pointers.
 
 use std::io::IoSliceMut;
 #[cfg(unix)]
@@ -28,7 +28,7 @@ use crate::common::sockets::{borrow, connected};
 
 const TEXTS: [&[u8]; 3] = [b"one", b"two", b"three"];
 
-/// Every future, on two sockets that are connected to each other.
+/// All futures, on two connected sockets.
 async fn every_method<S: AsyncBatchSocket>(near: S, far: S) {
     let msgs = TEXTS.map(SendMsg::new);
     let no_error = |index, error| panic!("message {index}: {error}");
@@ -66,7 +66,7 @@ async fn every_method<S: AsyncBatchSocket>(near: S, far: S) {
     assert_eq!((received.expect("it is sent"), lens), (1, vec![(0, TEXTS[0].len())]));
 }
 
-/// A socket by itself and in all that may be around it.
+/// A socket by itself and in all its wrappers.
 async fn every_form<S: AsyncBatchSocket + AsSocket + Send>(pair: impl Fn() -> (S, S)) {
     let (a, b) = pair();
     every_method(&a, &b).await;
@@ -93,7 +93,7 @@ fn unix() -> (UnixDatagram, UnixDatagram) {
 /// Any other descriptor.
 #[cfg(unix)]
 fn registered<T: AsRawFd>(socket: T) -> AsyncFd<T> {
-    // The successor is not in tokio 1.36.
+    // tokio 1.36 lacks the replacement.
     #[allow(deprecated)]
     AsyncFd::new(socket).expect("in a runtime")
 }
@@ -121,7 +121,7 @@ fn every_socket_of_tokio_has_every_future() {
     });
 }
 
-/// A server in a task of its own: rustc must see that its futures are `Send`.
+/// A server in a spawned task, for which rustc must see that its futures are `Send`.
 #[test]
 fn a_task_may_send_what_an_iterator_yields() {
     async fn echo(socket: UdpSocket) {
@@ -139,7 +139,7 @@ fn a_task_may_send_what_an_iterator_yields() {
         let b = socket.send_each(TEXTS.iter().map(|t| SendMsg::new(t)), |_, _| {}).await;
         a + b.expect("it is taken")
     }
-    // Generic over its socket, where a `send_each` cannot be seen to be `Send`.
+    // In generic code rustc cannot see that `send_each` is `Send`.
     async fn queues(socket: impl AsyncBatchSocket) -> usize {
         let (msgs, mut queue) = (TEXTS.map(SendMsg::new), SendQueue::new(1_000));
         msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
@@ -213,7 +213,7 @@ fn send_each_reports_each_message_that_fails() {
     });
 }
 
-/// A call that does not wait is made on the descriptor, or on the socket that an `Offload` lends.
+/// A non-blocking call inside `try_io` uses the descriptor, or the socket inside an `Offload`.
 #[test]
 fn a_call_without_waiting_goes_within_try_io() {
     run(async {
@@ -235,7 +235,7 @@ fn a_call_without_waiting_goes_within_try_io() {
     });
 }
 
-/// Not a socket of tokio's own, and without an error queue: no wait without an end.
+/// Without an error queue, waiting for reports must not hang.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_an_error_queue_there_is_nothing_to_wait_for() {

@@ -1,4 +1,4 @@
-//! The feature `tokio`: batches as futures.
+//! The feature `tokio`: batch calls as futures.
 
 #[cfg(target_os = "linux")]
 mod cpu;
@@ -26,7 +26,7 @@ use tokio::net::UdpSocket;
 
 use crate::common::{NET, sockets};
 
-/// Runs a test on a runtime of one thread, at most for as long as the net allows.
+/// Runs a test on a single-threaded runtime, within the time limit.
 fn run<R>(test: impl Future<Output = R>) -> R {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let limited = async { tokio::time::timeout(NET, test).await.expect("it ends") };
@@ -45,15 +45,15 @@ fn adopted(socket: std::net::UdpSocket) -> UdpSocket {
     UdpSocket::from_std(socket).expect("in a runtime")
 }
 
-/// Two ends whose sender meets a full buffer, which a UDP socket on loopback hardly ever does. As
-/// far as tokio goes, a pair of Unix sockets is as good.
+/// Two ends whose sender meets a full buffer, which a UDP socket on loopback hardly ever does. To tokio, a pair of
+/// Unix sockets is the same.
 #[cfg(unix)]
 fn narrow() -> (UdpSocket, UdpSocket) {
     let (a, b) = sockets::unix_pair();
     (adopted(OwnedFd::from(a).into()), adopted(OwnedFd::from(b).into()))
 }
 
-/// Polls a future once, and asks to be woken by it.
+/// Polls a future once and registers this task to be woken.
 async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),

@@ -1,4 +1,4 @@
-//! Receives: their results, their waits, and dropped ones, which have received nothing.
+//! Receives: their results and waits, and that a dropped one has received nothing.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn data(batch: &RecvBatch) -> Vec<Vec<u8>> {
     batch.iter().map(|datagram| datagram.data().to_vec()).collect()
 }
 
-/// Every type of receive on `to`, to which `from` sends.
+/// All kinds of receives on `to`, to which `from` sends.
 async fn every_receive(to: &impl AsyncBatchSocket<Socket = UdpSocket>, from: &std::net::UdpSocket) {
     let addr = to.tokio_socket().local_addr().expect("it is bound");
     let count = in_one_receive(5);
@@ -26,13 +26,13 @@ async fn every_receive(to: &impl AsyncBatchSocket<Socket = UdpSocket>, from: &st
         payloads.iter().for_each(|data| drop(from.send_to(data, addr)));
         settle();
     };
-    // As much space as an `Offload` asks for.
+    // As much space as an `Offload` requires.
     let mut memory = memory(8, 65_535);
     let mut msgs = recv_msgs(&mut memory);
     let mut batch = RecvBatch::new(8, 65_535);
 
     assert_eq!(to.recv_batch(&mut []).await.expect("nothing is asked for"), 0);
-    // Each waits first, and then finds them all.
+    // Each receive first waits, then finds all datagrams.
     let (n, ()) = tokio::join!(to.recv_batch(&mut msgs), async { send() });
     assert_eq!((n.expect("they came"), data_of(&msgs[..count])), (count, payloads.clone()));
     let (n, ()) = tokio::join!(to.recv_into(&mut batch), async { send() });
@@ -62,7 +62,7 @@ fn a_short_receive_keeps_readiness() {
             settle();
             assert_eq!(to.recv_into(&mut many).await.expect("they are here"), burst.len());
         }
-        // And a full one not that there is more.
+        // A full receive must not claim that more datagrams wait.
         assert_eq!(from.send_batch(&msgs[4..]).expect("loopback takes it"), 5);
         settle();
         let mut got = Vec::new();
@@ -84,8 +84,8 @@ fn a_dropped_receive_has_taken_nothing() {
         let payloads = numbered(COUNT, 8);
         let mut batch = RecvBatch::new(4, 32);
         let mut next = 0;
-        // Sends whenever the receiver is at rest, so that it is dropped at any stage: before its
-        // first poll, while it waits, and when it was woken.
+        // Sends while the receiver rests, so that it is dropped at every stage: before its first poll, while waiting,
+        // and after being woken.
         for (i, payload) in payloads.iter().enumerate() {
             let mut receive = Box::pin(to.recv_into(&mut batch));
             if i % 3 > 0 && next == i {
@@ -120,7 +120,7 @@ fn every_one_of_many_tasks_that_wait_is_woken() {
             to.recv_into(&mut batch).await
         };
         let tasks: Vec<_> = (0..20).map(|_| tokio::spawn(receive(Arc::clone(&to)))).collect();
-        // They all wait by then.
+        // By now all tasks wait.
         tokio::task::yield_now().await;
         for _ in &tasks {
             from.send_to(b"one each", addr).expect("loopback takes it");

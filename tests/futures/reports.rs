@@ -1,5 +1,5 @@
-//! Receives beside an error queue that another task is to drain: they leave it the readiness of
-//! errors, and sleep although the queue is not empty.
+//! Receives beside an error queue that another task drains: they leave it the readiness for errors, and sleep
+//! although the queue is not empty.
 
 use std::pin::pin;
 
@@ -14,7 +14,7 @@ use super::{once, udp};
 use crate::common::is_refused;
 use crate::common::sockets::{addr, refusing};
 
-/// A socket with `ERRORS` on whose peer answers ECONNREFUSED, and that peer.
+/// A socket with `ERRORS` on whose peer rejects datagrams with ECONNREFUSED, and that peer.
 pub(super) async fn reporting() -> (UdpSocket, std::net::UdpSocket) {
     let ((socket, _), peer) = (udp(), refusing());
     assert!(Ancillary::ERRORS.enable(&socket).expect("a UDP socket").contains(Ancillary::ERRORS));
@@ -22,7 +22,7 @@ pub(super) async fn reporting() -> (UdpSocket, std::net::UdpSocket) {
     (socket, peer)
 }
 
-/// Sends a datagram that meets ECONNREFUSED, past tokio.
+/// Sends a datagram that causes ECONNREFUSED, without tokio's knowledge.
 pub(super) fn provoke(socket: &UdpSocket) {
     SockRef::from(socket).send(b"lost").expect("the error was taken before");
 }
@@ -47,14 +47,14 @@ fn d21_a_receive_leaves_error_readiness_to_the_task_that_waits_for_it() {
                 assert!(once(receive.as_mut()).await.is_none(), "each error is returned once");
                 tokio::task::yield_now().await;
             }
-            // A task that comes later sees the reports as well.
+            // A task that starts to wait later sees the reports too.
             let drained = socket.async_io(Interest::ERROR, || Ok(reports(&socket))).await;
             assert_eq!(drained.expect("no error"), 2);
         });
     }
 }
 
-/// Nothing tells of an error that comes while a report waits.
+/// An error that arrives behind a waiting report causes no event.
 #[test]
 fn d21_a_receive_that_waits_beside_a_report_returns_the_next_error() {
     for (workers, is_drained) in RUNTIMES.into_iter().flat_map(|n| [(n, false), (n, true)]) {
@@ -74,7 +74,7 @@ fn d21_a_receive_that_waits_beside_a_report_returns_the_next_error() {
     }
 }
 
-/// Once nothing is left to report, the readiness is stale, and a receive may clear it.
+/// Once the queue is empty the readiness is stale, and a receive may clear it.
 #[test]
 fn d21_a_drained_queue_is_not_reported_for_ever() {
     run(0, async |_| {
@@ -85,7 +85,7 @@ fn d21_a_drained_queue_is_not_reported_for_ever() {
         assert_eq!(reports(&socket), 1);
         assert!(once(pin!(socket.recv_into(&mut batch))).await.is_none());
         assert!(once(pin!(socket.ready(Interest::ERROR))).await.is_none(), "nothing to report");
-        // A new error is reported as well.
+        // A new error is reported again.
         provoke(&socket);
         socket.ready(Interest::ERROR).await.expect("it is reported");
         assert_eq!(reports(&socket), 1);
@@ -99,7 +99,7 @@ fn d21_a_task_that_waits_for_reports_sleeps_between_them() {
             let (socket, _peer) = reporting().await;
             let (mut batch, mut reports) = (RecvBatch::new(4, 32), [Report::EMPTY; 1]);
             for round in 1..=2 {
-                // More than `reports` holds: the rest is there without another event.
+                // More than `reports` takes at once; the others cause no further event.
                 for _ in 0..2 {
                     provoke(&socket);
                     socket.recv_into(&mut batch).await.expect_err("it was refused");
@@ -115,7 +115,7 @@ fn d21_a_task_that_waits_for_reports_sleeps_between_them() {
                     () = clocks.assert_asleep_for(WATCHED) => {}
                 }
                 provoke(&socket);
-                // Its drain takes the socket's pending error as well.
+                // The drain also takes the socket's pending error.
                 assert_eq!(next.await.expect("no error"), 1, "round {round}");
             }
         });
@@ -143,7 +143,7 @@ fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
                 peer.send_to(b"hello", to).expect("loopback takes it");
                 assert_eq!(receive.await.expect("it was sent"), 1);
 
-                // An error that comes while it waits is returned with the next datagram.
+                // An error that arrives during the wait is returned with the next datagram.
                 let mut receive = Box::pin(socket.recv_into(&mut batch));
                 assert!(once(receive.as_mut()).await.is_none());
                 provoke(&socket);

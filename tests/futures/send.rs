@@ -1,4 +1,4 @@
-//! Sends by sockets that have space, and by stand-ins; those that wait are in `full`.
+//! Sends on sockets with space, and on test doubles. `full` tests sends that wait.
 
 use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
 
@@ -33,12 +33,12 @@ fn offload_sends_gso_batches() {
         from.send_each(msgs, no_error).await.expect("loopback takes it");
         assert_eq!(payloads(&to, 90), [&data[..], &data, &data].concat());
         assert_eq!(from.counters().sent, 90);
-        // One GSO batch and not a call for each, where the kernel has GSO.
+        // Where the kernel has GSO, one GSO batch and not a call for each datagram.
         assert!(!from.gso() || from.counters().send_calls <= 6, "{:?}", from.counters());
     });
 }
 
-/// Futures go to other threads with their tasks.
+/// Futures move to other threads with their tasks.
 #[test]
 fn the_futures_can_be_spawned() {
     fn spawnable<F: Future + Send>(future: F) -> F {

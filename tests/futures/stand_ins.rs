@@ -1,4 +1,4 @@
-//! Sends on stand-ins for a socket that make no progress, fail or return wrong counts.
+//! Sends on test doubles that make no progress, fail or return wrong counts.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +9,7 @@ use super::send::{msgs, queue};
 use super::{run, udp};
 use crate::common::numbered;
 
-/// A stand-in that makes the calls, and a socket that is always ready for them.
+/// A double for the calls, and a socket that is always ready.
 struct DoubleWithSocket<D> {
     socket: UdpSocket,
     calls: D,
@@ -62,13 +62,13 @@ fn a_stand_in_that_makes_no_progress_ends_the_call() {
     });
 }
 
-/// Rejects bad messages, counts those it is offered, and returns too large a count.
+/// Rejects bad messages, counts the messages offered, and returns too large a count.
 struct Counting {
     extra: usize,
     offered: AtomicUsize,
 }
 
-/// A payload that it rejects.
+/// A payload that the double rejects.
 const BAD: &[u8] = b"bad";
 
 impl BatchSocket for Counting {
@@ -86,7 +86,7 @@ impl BatchSocket for Counting {
     }
 }
 
-/// All, none, every other one, every hundredth, and only the first are bad.
+/// Bad messages: all, none, every second, every hundredth, only the first.
 #[test]
 fn d11_d16_failures_are_offered_alone_and_counts_are_held_to_what_was_offered() {
     const N: usize = 4_096;
@@ -110,7 +110,7 @@ fn d11_d16_failures_are_offered_alone_and_counts_are_held_to_what_was_offered() 
     });
 }
 
-/// Takes nothing, and claims to have taken and received more than it was offered.
+/// Accepts and receives nothing, but returns counts larger than were offered.
 struct Liar {
     flushed: usize,
     calls: AtomicUsize,
@@ -132,7 +132,7 @@ impl BatchSocket for Liar {
     fn flush(&self, queue: &mut SendQueue) -> std::io::Result<usize> {
         assert!(self.calls.fetch_add(1, Ordering::Relaxed) < 1_000, "it is asked for ever");
         if self.flushed == 0 {
-            // Neither way shows the truth.
+            // The count disagrees with the queue.
             queue.discard_front();
         }
         Ok(self.flushed)

@@ -1,5 +1,5 @@
-//! Full sockets that tokio takes for writable for good: after an ICMP error, a stamp of sending or
-//! "connection reset". Sends on them sleep until there is space.
+//! Full sockets that tokio always takes for writable: after an ICMP error, a send timestamp or "connection reset".
+//! Sends on them sleep until there is space.
 
 use std::fs;
 use std::future::{Future, poll_fn};
@@ -27,7 +27,7 @@ use super::{adopted, once};
 use crate::common::NET;
 use crate::veth::{DEVICE, FAR, NEAR, ip, with_far_end};
 
-/// The messages of a sender whose socket is full.
+/// The messages sent on a full socket.
 const MSGS: [SendMsg<'static>; 3] = [SendMsg::new(b"a"), SendMsg::new(b"b"), SendMsg::new(b"c")];
 
 fn named() -> UnixDatagram {
@@ -44,7 +44,7 @@ fn connect(from: &UnixDatagram, to: &UnixDatagram) {
     from.connect_addr(&to.local_addr().expect("it is bound")).expect("it is there");
 }
 
-/// Dissolves the socket's connection, which its peer gets as an error (unix(7): ECONNRESET).
+/// Dissolves the socket's connection; its peer gets an error (unix(7): ECONNRESET).
 fn disconnect(socket: &UnixDatagram) {
     let addr = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
     let len = size_of::<libc::sockaddr>() as libc::socklen_t;
@@ -53,14 +53,14 @@ fn disconnect(socket: &UnixDatagram) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// A socket that tokio takes for writable for good, and its peer, which takes a few datagrams until
-/// it is full. They stand in for a UDP socket after an ICMP error, which is full on loopback never.
+/// A socket that tokio always takes for writable, and its peer, which takes only a few datagrams. They stand in for a
+/// UDP socket after an ICMP error, which on loopback is never full.
 async fn stuck() -> (UdpSocket, UnixDatagram) {
     let (near, far) = (named(), named());
     connect(&near, &far);
     connect(&far, &near);
     let near = adopted(OwnedFd::from(near).into());
-    // Only where a datagram is lost by it.
+    // The peer only gets an error if it loses a datagram.
     near.send(b"lost").await.expect("there is space");
     disconnect(&far);
     near.ready(Interest::ERROR).await.expect("the error is reported");
@@ -69,7 +69,7 @@ async fn stuck() -> (UdpSocket, UnixDatagram) {
     (near, far)
 }
 
-/// Fills the peer's queue, and says how many datagrams that took.
+/// Fills the peer's queue and returns the number of datagrams.
 fn fill(near: &UdpSocket) -> usize {
     (0..).take_while(|_| SockRef::from(near).send(b"full").is_ok()).count()
 }
@@ -78,10 +78,10 @@ fn drain(far: &UnixDatagram, count: usize) {
     (0..count).for_each(|_| assert!(far.recv(&mut [0; 8]).expect("it was sent") > 0));
 }
 
-/// Kinds of futures that send.
+/// The number of kinds of sending futures.
 const KINDS: usize = 4;
 
-/// Sends by one kind of future; the socket has space when it ends.
+/// Sends with one kind of future; when it ends, the socket has space.
 async fn send(near: &UdpSocket, kind: usize) {
     let mut queue = SendQueue::new(1_000);
     MSGS.iter().for_each(|msg| queue.push(msg).expect("there is space"));
@@ -113,7 +113,7 @@ impl Place {
         if self == Self::OtherThread { 2 } else { 0 }
     }
 
-    /// What is dropped runs no longer.
+    /// A dropped task no longer runs.
     fn put(self, mut wait: Wait) -> Wait {
         match self {
             Self::BlockOn => wait,
@@ -129,7 +129,7 @@ impl Place {
         }
     }
 
-    /// The CPU time of a wait by tokio's timer alone.
+    /// CPU time of a wait with only tokio's timer.
     async fn alone(self, clocks: &Clocks) -> Duration {
         let mut asleep = self.put(Box::pin(tokio::time::sleep(NET)));
         tokio::select! {
@@ -140,12 +140,12 @@ impl Place {
     }
 }
 
-/// A waker none of whose clones `will_wake` what it wakes, as far as std can tell.
+/// A waker whose clones std takes for different: `will_wake` is false for each.
 fn differing(waker: Waker) -> Waker {
     fn raw(waker: Waker) -> RawWaker {
         RawWaker::new(Box::into_raw(Box::new(waker)).cast(), &TABLE)
     }
-    // SAFETY: each waker's pointer is from `raw`, is freed by `wake` or `drop` once, and borrowed before.
+    // SAFETY: each waker's pointer comes from `raw`, is freed once by `wake` or `drop`, and only borrowed before.
     static TABLE: RawWakerVTable = unsafe {
         RawWakerVTable::new(
             |waker| raw((*waker.cast::<Waker>()).clone()),
@@ -154,7 +154,7 @@ fn differing(waker: Waker) -> Waker {
             |waker| drop(Box::from_raw(waker.cast::<Waker>().cast_mut())),
         )
     };
-    // SAFETY: the table keeps to the contract of `RawWakerVTable`; a `Waker` may go to any thread.
+    // SAFETY: the table keeps the contract of `RawWakerVTable`; a `Waker` may move to any thread.
     unsafe { Waker::from_raw(raw(waker)) }
 }
 
@@ -179,7 +179,7 @@ fn d7_e3_a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
     }
 }
 
-/// Receives, and a drain of what is no longer there.
+/// Receives, and drains a queue that is already empty.
 async fn receive(socket: &UdpSocket, kind: usize) {
     let (mut data, mut batch) = ([0; 8], RecvBatch::new(4, 32));
     let result = match kind {
@@ -214,14 +214,14 @@ fn e3_a_receive_beside_a_report_sleeps() {
     }
 }
 
-/// How many descriptors this thread has open.
+/// The number of this thread's open descriptors.
 fn descriptors() -> usize {
     fs::read_dir("/proc/thread-self/fd").expect("Linux has it").count()
 }
 
 #[test]
 fn d7_e3_a_send_dropped_while_it_waits_leaves_nothing() {
-    // The other tests open and close descriptors meanwhile, so this thread gets a table of its own.
+    // Other tests open and close descriptors meanwhile, so this thread gets a descriptor table of its own.
     let test = || {
         // SAFETY: it takes no pointers.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0, "it takes no privilege");
@@ -241,7 +241,7 @@ fn d7_e3_a_send_dropped_while_it_waits_leaves_nothing() {
     std::thread::scope(|scope| scope.spawn(test).join().expect("it does not panic"));
 }
 
-/// There is no timer outside of a runtime: tokio's sockets work there, and so do these.
+/// Outside a runtime there is no timer, but tokio's sockets work, and so must these.
 #[test]
 fn d7_a_full_socket_outside_a_runtime_does_not_panic() {
     run(0, async |_| {
@@ -321,17 +321,17 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
     }
 }
 
-/// No host has it, so datagrams to it wait in the send buffer until the neighbour is known.
+/// An address that no host has: datagrams stay in the send buffer while the kernel looks for the neighbour.
 const ABSENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
 
-/// A full socket whose error queue is not drained is ready for epoll because of the queue, and
-/// every datagram that leaves adds a stamp.
+/// epoll always reports a socket with an undrained error queue as ready, and each datagram that leaves adds a
+/// timestamp to the queue.
 #[test]
 fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable() {
     let name = "d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable";
     for workers in RUNTIMES {
         with_far_end(name, |_far| {
-            // Seconds after which the system gives up on an absent neighbour.
+            // Seconds until the system gives up looking for the neighbour.
             let tries = format!("/proc/sys/net/ipv4/neigh/{DEVICE}/mcast_solicit");
             fs::write(tries, "1000").expect("it is this namespace's own");
             run(workers, async |clocks| {

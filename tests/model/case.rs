@@ -1,4 +1,4 @@
-//! A case, and how it is run. Its operations are records of bytes, so that a fuzzer can make them as well.
+//! A case and how to run it. Its operations are byte records, so that a fuzzer can make them too.
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::{Config, NET, Op, Record, run};
 
-/// A configuration and operations. `Debug` prints what they mean, and how to run them again.
+/// A configuration and operations. `Debug` prints their meaning and how to run them again.
 #[derive(Clone)]
 pub(super) struct Case(pub(super) Record, pub(super) Vec<Record>);
 
@@ -28,7 +28,7 @@ pub(super) fn cases(most: usize) -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    /// Runs the case on a thread of its own, so that a call or a loop without an end is a failure.
+    /// Runs the case on a thread of its own, so that a hanging call or an endless loop fails.
     pub(super) fn run(self) {
         let (done, result) = mpsc::channel();
         let running = thread::spawn(move || {

@@ -1,12 +1,12 @@
-//! Datagrams whose bytes show their number, and whether they are whole and unchanged.
+//! Datagrams whose bytes show their number, and whether they are complete and unchanged.
 
-/// Bytes of a datagram that knows its number. A shorter one has only its length.
+/// Length of a datagram's header with its number. Shorter datagrams are known only by their length.
 pub const HEADER: usize = 12;
 
-/// Where a datagram belongs: a sender's datagrams to one destination, in order.
+/// The datagrams of one sender to one destination, in order.
 pub type Stream = u8;
 
-/// Which datagram it is.
+/// Identifies a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Identity {
     Numbered {
@@ -14,7 +14,7 @@ pub enum Identity {
         number: u32,
         len: u16,
     },
-    /// One of those of this length, which are all the same.
+    /// Any datagram of this length; all are the same.
     Short(u16),
 }
 
@@ -48,7 +48,7 @@ impl Identity {
     ///
     /// # Panics
     ///
-    /// If its bytes have changed, or if it is marked truncated and is whole, or the reverse.
+    /// If its bytes have changed, or if it is wrongly marked as truncated or complete.
     pub fn read(data: &[u8], truncated: bool) -> Option<Self> {
         if data.len() < HEADER {
             let short = Self::Short(data.len() as u16);

@@ -1,6 +1,5 @@
-//! The trait's provided methods over a stand-in with any answers: counts larger than the number
-//! offered, nothing for ever, errors at random. No panic, no overflow, an end, and counts that make
-//! sense.
+//! The trait's provided methods on a test double with arbitrary results: counts larger than the number offered,
+//! endless zeros, random errors. They must neither panic nor overflow, must end, and must return plausible counts.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -10,10 +9,10 @@ use proptest::prelude::*;
 
 use crate::common::errno;
 
-/// What one call of the stand-in says, out of a byte.
+/// The result of one call, decoded from a byte.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    /// The number of messages offered, and this number more.
+    /// The number of messages offered plus this number.
     Offered(usize),
     Count(usize),
     Error(ErrorKind),
@@ -46,12 +45,12 @@ impl Answer {
     }
 }
 
-/// Returns scripted answers, again and again; panics when it is called too often.
+/// Repeats scripted results; panics when called too often.
 struct Liar<'a> {
     answers: &'a [u8],
     asked: Cell<usize>,
     most: usize,
-    /// The length of the datagrams it receives.
+    /// The length of the datagrams that it receives.
     len: usize,
     segment_size: Option<u16>,
 }
@@ -74,7 +73,7 @@ impl BatchSocket for Liar<'_> {
         let count = self.next(msgs.len())?;
         let mut meta = RecvMeta::default();
         meta.segment_size = self.segment_size;
-        // Less than it says, now and then.
+        // Sometimes fewer than the count says.
         let filled = msgs.iter_mut().take(count.saturating_sub(count % 2));
         filled.for_each(|msg| msg.fill(&vec![7; self.len], None, meta));
         Ok(count)
@@ -85,7 +84,7 @@ impl BatchSocket for Liar<'_> {
     }
 }
 
-/// Whether an error says that the socket takes no message now.
+/// Whether an error only says that the socket accepts no message now.
 fn is_about_no_message(kind: ErrorKind) -> bool {
     [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&kind)
 }

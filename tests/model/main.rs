@@ -1,10 +1,10 @@
-//! A stateful model on real sockets: any operations of one to three threads on two sockets.
+//! A stateful model on real sockets: arbitrary operations of one to three threads on two sockets.
 //!
-//! Datagrams are numbered and checked byte by byte. A datagram that was reported as sent is received exactly
-//! once, in order for each sender and destination; no other is received; a message that no system sends fails,
-//! and no other does.
+//! Datagrams are numbered and checked byte by byte. Each datagram reported as sent is received exactly once, in order
+//! for each sender and destination, and no other is received. Invalid messages fail, and no others.
 //!
-//! [`ops`] makes operations out of bytes, and [`run::run`] panics at a fault: a fuzzer needs no more.
+//! [`ops`] decodes operations from bytes, and [`run::run`] panics if something is wrong, which is all that a fuzzer
+//! needs.
 
 mod case;
 #[path = "../common/mod.rs"]
@@ -24,11 +24,11 @@ use common::NET;
 use ops::{Config, Op, Record};
 use run::run;
 
-/// Each case chooses for itself.
+/// Each case selects its own.
 const BACKEND: Option<mmsg::Backend> = None;
 
 fn config() -> ProptestConfig {
-    // Where the environment asks for another number (PROPTEST_CASES), it gets that.
+    // The environment may ask for another number (PROPTEST_CASES).
     let default = ProptestConfig::default();
     let cases = if common::is_emulated() { default.cases.min(16) } else { default.cases };
     ProptestConfig { cases, failure_persistence: None, ..default }

@@ -1,4 +1,4 @@
-//! Two sockets of any family, and handles on them: all that depends on which socket it is.
+//! Two sockets of any family and handles to them: everything that depends on the kind of socket.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,7 +13,7 @@ use super::ops::{Config, Family, Kind};
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{BorrowedHandle, addr, borrow, udp4, udp6, wait_readable};
 
-/// A handle on one of the sockets.
+/// A handle to one of the sockets.
 pub enum End {
     Udp(UdpSocket),
     Offload(Box<Offload<UdpSocket>>, Kind),
@@ -71,7 +71,7 @@ impl End {
         }
     }
 
-    /// By an arena, which sends without offload.
+    /// Sends through an arena, which does not use offload.
     pub fn send_by(&self, backend: Backend, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
         MmsgBuf::with_backend(backend).send(&self.handle(), msgs)
     }
@@ -85,32 +85,31 @@ impl End {
         MmsgBuf::with_backend(backend).recv_with(&self.handle(), msgs, flags)
     }
 
-    /// Waits until something is there to be received.
+    /// Waits until there is something to receive.
     pub fn wait_readable(&self) {
         assert!(wait_readable(self.handle()), "what was sent does not come");
     }
 }
 
-/// The two sockets, for all threads.
+/// The two sockets, shared by all threads.
 pub struct Net {
     pub ends: [End; 2],
-    /// Where they are; `None` for Unix sockets.
+    /// Their addresses; `None` for Unix sockets.
     pub addrs: Option<[SocketAddr; 2]>,
     pub connected: bool,
-    /// Whether the kernel segments.
+    /// Whether the kernel has GSO.
     pub gso: bool,
-    /// Bytes of memory that may wait in each, by the cost that [`cost`] says.
+    /// The limit for datagrams waiting in each socket, by their [`cost`].
     pub budget: usize,
 }
 
-/// Bytes of a receive buffer that a datagram costs, rounded up: the kernel's own structures around it
-/// count, too.
+/// Bytes of the receive buffer that a datagram costs with the kernel's overhead, rounded up.
 pub fn cost(len: usize) -> usize {
     2_048 + 2 * len
 }
 
 impl Net {
-    /// `None` where the machine lacks the family.
+    /// `None` if the machine lacks the family.
     pub fn new(config: Config) -> Option<Self> {
         if config.family == Family::Unix {
             return Self::unix();
@@ -122,10 +121,10 @@ impl Net {
         let mut budget = usize::MAX;
         for (socket, other) in sockets.iter().zip([1, 0]) {
             socket.set_nonblocking(true).expect("a UDP socket");
-            // Half of it: the kernel frees the space of received datagrams a little later.
+            // Half of it, because the kernel frees the space of received datagrams a little later.
             let space = SockRef::from(socket).recv_buffer_size().expect("a UDP socket");
             budget = budget.min(space / 2);
-            // Without a count, what was sent must come.
+            // Without a count of drops, everything that was sent must arrive.
             let _ = Ancillary::DROPPED.enable(socket).expect("a UDP socket");
             if config.connected {
                 socket.connect(addrs[other]).expect("connecting does nothing but remember");
@@ -146,14 +145,14 @@ impl Net {
         let (a, b) = unix_pair();
         for socket in [&a, &b] {
             socket.set_nonblocking(true).expect("a Unix socket");
-            // The least there is: it is soon full.
+            // The smallest possible buffer, which is soon full.
             SockRef::from(socket).set_send_buffer_size(1).expect("a Unix socket");
         }
         let ends = [End::Unix(a), End::Unix(b)];
         Some(Self { ends, addrs: None, connected: true, gso: false, budget: usize::MAX })
     }
 
-    /// Sends `data` to socket `to` through the standard library.
+    /// Sends `data` to socket `to` with the standard library.
     pub fn send_plainly(&self, to: usize, data: &[u8]) {
         let sent = match (&self.ends[1 - to], self.addrs) {
             #[cfg(unix)]

@@ -1,6 +1,6 @@
-//! Operations out of the bytes of a generator or a fuzzer, eight bytes an operation.
+//! Decodes operations from the bytes of a generator or fuzzer, eight bytes each.
 //!
-//! Any bytes are operations, and those of one do not depend on those before it.
+//! Any bytes are valid, and no operation depends on the bytes of another.
 
 use mmsg::Backend;
 
@@ -25,19 +25,19 @@ pub enum Kind {
 pub struct Config {
     pub backend: Backend,
     pub family: Family,
-    /// Whether the two sockets are connected to each other; Unix sockets always are.
+    /// Whether the two sockets are connected to each other. Unix sockets always are.
     pub connected: bool,
     pub kinds: [Kind; 2],
     pub threads: usize,
 }
 
-/// An operation: on which socket, by which thread and handle.
+/// An operation, and the socket, thread and handle for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
     pub thread: usize,
-    /// Which of the two sockets.
+    /// The index of the socket.
     pub at: usize,
-    /// Whether by a handle of the thread's own, if it has one.
+    /// Whether to use the thread's own handle, if it has one.
     pub own: bool,
     pub what: What,
 }
@@ -56,7 +56,7 @@ pub enum What {
         way: Receiving,
         space: RecvSpace,
     },
-    /// Receives until nothing is there.
+    /// Receives until the socket is empty.
     Drain,
     Clone,
     Close,
@@ -78,19 +78,19 @@ pub enum Receiving {
     Peek(Backend),
 }
 
-/// The memory that a receive offers.
+/// The memory offered to a receive.
 #[derive(Clone, Copy, Debug)]
 pub struct RecvSpace {
     pub messages: usize,
     pub bytes: usize,
     pub scattered: bool,
-    /// Whether to request a datagram's full length, where the way takes flags.
+    /// Whether to request a datagram's full length, if the way takes flags.
     pub full_len: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {
-    /// The socket that it goes to.
+    /// The destination socket.
     pub to: usize,
     pub count: usize,
     pub shape: Shape,
@@ -99,14 +99,14 @@ pub struct Batch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One length: the longest GSO batches.
+    /// All of one length: the longest GSO batches.
     Alike,
     /// Runs of several lengths.
     Runs,
     Mixed,
-    /// Some with a segment size of their own.
+    /// Some have their own segment size.
     OwnSegments,
-    /// Some that no system sends.
+    /// Some are invalid on any system.
     Bad,
 }
 

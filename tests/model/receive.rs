@@ -9,7 +9,7 @@ use super::net::End;
 use super::ops::{Op, Receiving, RecvSpace};
 use super::run::{Actor, END};
 
-/// A received datagram, and its reported length and source.
+/// A received datagram with its reported length and source.
 struct Got {
     data: Vec<u8>,
     truncated: bool,
@@ -27,12 +27,12 @@ impl From<Datagram<'_>> for Got {
 }
 
 impl Actor<'_> {
-    /// Receives once and notes the datagrams. Returns the number of messages.
+    /// Receives once and records the datagrams. Returns the number of messages.
     pub fn receive(&mut self, op: Op, way: Receiving, mut space: RecvSpace) -> usize {
         let end = Self::end(self.shared, &self.own, op);
         let (at, peek) = (op.at, matches!(way, Receiving::Peek(_)));
         if self.shared.net.ends[at].has_gro() {
-            // D19: whoever receives with GRO offers space for whole coalesced messages.
+            // D19: a receive with GRO must offer space for coalesced messages.
             (space.messages, space.bytes) = (space.messages.min(8), 65_535);
         }
         if way == Receiving::Into {
@@ -81,7 +81,7 @@ impl Actor<'_> {
     }
 }
 
-/// The next datagram is the one that was peeked, as far as is known of both.
+/// The next datagram must be the peeked one, as far as both are known.
 fn compare_with_peeked(peeked: Option<Option<Identity>>, next: Option<Identity>) {
     if let (Some(Some(peeked)), Some(next)) = (peeked, next) {
         assert_eq!(peeked, next, "another one was looked at");

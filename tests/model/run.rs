@@ -1,4 +1,4 @@
-//! A case: threads that do their operations at once, and the books that are balanced at the end.
+//! Runs a case: threads do their operations concurrently, and the books are balanced at the end.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Barrier;
@@ -13,15 +13,15 @@ use super::ops::{Config, Op, Receiving, Record, RecvSpace, What};
 use super::send::Message;
 use crate::common::BACKENDS;
 
-/// The state that all threads share.
+/// State shared by all threads.
 pub struct Shared {
     pub net: Net,
     pub alone: bool,
-    /// The cost of the datagrams in each socket.
+    /// The cost of the datagrams waiting in each socket.
     pub in_flight: [AtomicUsize; 2],
 }
 
-/// The state of a thread: its handles, its queues, and the datagrams that it has sent and received.
+/// A thread's handles, queues, and records of datagrams sent and received.
 pub struct Actor<'s> {
     pub shared: &'s Shared,
     pub thread: usize,
@@ -29,14 +29,14 @@ pub struct Actor<'s> {
     pub queues: [SendQueue; 2],
     pub queued: [VecDeque<Message>; 2],
     pub batches: HashMap<(usize, usize), RecvBatch>,
-    /// The number of the next datagram of each stream.
+    /// The next number of each stream.
     pub next: HashMap<Stream, u32>,
-    /// The last number received of each stream, at each socket.
+    /// The last number received of each stream, for each socket.
     pub last: HashMap<(usize, Stream), u32>,
-    /// The peeked datagram, which must come next. Only where no other thread receives.
+    /// The peeked datagram, which must come next. Used only if no other thread receives.
     pub peeked: [Option<Option<Identity>>; 2],
     pub books: Books,
-    /// Whether the end has come to each socket.
+    /// Whether each socket has received `END`.
     pub ended: [bool; 2],
 }
 
@@ -45,13 +45,13 @@ pub struct Actor<'s> {
 pub struct Books {
     pub sent: [Vec<Identity>; 2],
     pub received: [Vec<Identity>; 2],
-    /// Datagrams of which too little is left to know which they are.
+    /// Datagrams too short to identify.
     pub unknown: [usize; 2],
-    /// The most datagrams that the kernel has said it dropped.
+    /// The highest count of drops that the kernel has reported.
     pub dropped: [u32; 2],
 }
 
-/// The last datagram that waits in a socket.
+/// The last datagram sent to a socket.
 pub const END: &[u8] = b"the end of it";
 
 /// Runs a case: its configuration, then its operations.
@@ -89,7 +89,7 @@ pub fn run(config: Record, ops: &[Record]) {
     (0..2).for_each(|socket| balance(socket, &books));
 }
 
-/// Each datagram sent to a socket was received there once, or the kernel has counted it as dropped.
+/// Each datagram sent to a socket was received there once, or the kernel counted it as dropped.
 fn balance(socket: usize, books: &[Books]) {
     let mut counts: HashMap<Identity, (usize, usize)> = HashMap::new();
     for books in books {
@@ -146,7 +146,7 @@ impl<'s> Actor<'s> {
 
     fn drain(&mut self, op: Op) {
         let space = RecvSpace { messages: 33, bytes: 3_000, scattered: false, full_len: false };
-        // As many datagrams as fit any budget come; then it says that there are none.
+        // More receives than any budget needs; then the socket must be empty.
         for _ in 0..100_000 {
             if self.receive(op, Receiving::Into, space) == 0 {
                 return;
@@ -155,11 +155,11 @@ impl<'s> Actor<'s> {
         panic!("it never ends");
     }
 
-    /// Receives the rest in both sockets when the other threads have ended.
+    /// Receives what remains in both sockets after the other threads have ended.
     fn receive_the_rest(&mut self) {
         for at in 0..2 {
             let end = &self.shared.net.ends[at];
-            // A Unix socket has everything at once, and may be full.
+            // A Unix socket has all its datagrams at once, and may be full.
             if self.shared.net.addrs.is_some() {
                 self.shared.net.send_plainly(at, END);
             }
@@ -176,7 +176,7 @@ impl<'s> Actor<'s> {
         }
     }
 
-    /// Whether this number of bytes fits a socket's buffer beside the datagrams in it.
+    /// Reserves this many bytes of a socket's buffer; false if they do not fit.
     pub fn reserve(&self, to: usize, cost: usize) -> bool {
         let in_flight = &self.shared.in_flight[to];
         let before = in_flight.fetch_add(cost, Ordering::Relaxed);
@@ -191,16 +191,16 @@ impl<'s> Actor<'s> {
         self.shared.in_flight[to].fetch_sub(cost, Ordering::Relaxed);
     }
 
-    /// Notes the sent datagrams.
+    /// Records the sent datagrams.
     pub fn note_sent(&mut self, to: usize, datagrams: &[Identity]) {
         self.books.sent[to].extend(datagrams);
     }
 
-    /// Takes note of a received datagram.
+    /// Records a received datagram.
     pub fn note_received(&mut self, at: usize, identity: Option<Identity>) {
         let Some(identity) = identity else {
             self.books.unknown[at] += 1;
-            // At least its cost.
+            // At least the cost of an empty one.
             self.release(at, cost(0));
             return;
         };

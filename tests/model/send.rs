@@ -11,15 +11,15 @@ use super::ops::{Batch, Op, Sending, Shape};
 use super::run::Actor;
 use crate::common::errno;
 
-/// A message: the datagrams that it is to be, or one that no system sends.
+/// A message: its datagrams, or something that no system sends.
 #[derive(Clone, Debug)]
 pub struct Message {
     to: usize,
     content: Content,
-    /// Where its bytes are divided into buffers; nowhere if it is one buffer.
+    /// Whether its bytes are divided into several buffers.
     gathered: bool,
     ecn: bool,
-    /// Whether it names its destination.
+    /// Whether it has a destination.
     dest: bool,
 }
 
@@ -30,11 +30,11 @@ enum Content {
         segment_size: Option<u16>,
     },
     TooLong,
-    /// To port 0.
+    /// A destination with port 0.
     Nowhere,
 }
 
-/// Longer than any datagram may be, and than the send buffer of a Unix socket.
+/// Longer than any datagram, and than the send buffer of a Unix socket.
 static TOO_LONG: [u8; 300_000] = [0; 300_000];
 
 impl Message {
@@ -61,7 +61,7 @@ impl Message {
         matches!(self.content, Content::Datagrams { segment_size: Some(_), .. })
     }
 
-    /// The error that it must meet.
+    /// The error that it must cause.
     fn error(&self) -> Option<i32> {
         match self.content {
             Content::Datagrams { .. } => None,
@@ -94,7 +94,7 @@ impl Message {
     }
 }
 
-/// Lends messages as the library takes them. Up to three in a row lie side by side in memory.
+/// Lends messages in the form that the library takes. Up to three neighbours are adjacent in memory.
 fn lend<R>(
     msgs: &[Message],
     addrs: Option<[SocketAddr; 2]>,
@@ -178,7 +178,7 @@ impl Actor<'_> {
         }
         let mut failed = Vec::new();
         let end = Self::end(self.shared, &self.own, op);
-        // (An arena gets no error for a segment size that the kernel rejects; this one is fine.)
+        // (An arena has no check for a segment size that the kernel rejects; this one is valid.)
         let result = lend(&msgs, self.shared.net.addrs, |sends| match way {
             Sending::Batch => end.socket().send_batch(sends),
             Sending::Arena(backend) => end.send_by(backend, sends),
@@ -188,8 +188,8 @@ impl Actor<'_> {
         self.release(to, unsent);
     }
 
-    /// Compares the result of a send with the messages: of one that goes on past short counts, or not. Returns the cost
-    /// of those that were not sent.
+    /// Compares the result of a send with its messages. `goes_on` says whether it continues after short counts.
+    /// Returns the cost of the messages that were not sent.
     fn judge(
         &mut self,
         msgs: &[Message],
@@ -198,7 +198,7 @@ impl Actor<'_> {
         goes_on: bool,
     ) -> usize {
         let mut done = 0;
-        // Wine says so of a socket by which another thread is sending, and Windows may say so of any.
+        // On Wine this also means that another thread is sending; on Windows it may come at any time.
         let full = self.shared.net.addrs.is_none() || cfg!(windows) && !self.shared.alone;
         match result {
             Ok(count) => done = *count,
@@ -224,8 +224,8 @@ impl Actor<'_> {
             }
         }
         assert!(failed.next().is_none(), "errors out of order, or of no message");
-        // It ended at a message that cannot be sent, at a full socket, or where one that is segmented in user space goes
-        // by itself.
+        // The count ends at an invalid message, at a full socket, or before a message segmented in user space, which
+        // needs a call of its own.
         let next = msgs.get(done);
         let alone =
             || !goes_on && msgs[done.saturating_sub(1)..=done].iter().any(Message::has_segments);
@@ -248,11 +248,11 @@ impl Actor<'_> {
         assert_eq!(self.queues[op.at].len(), self.queued[op.at].len());
     }
 
-    /// Flushes the queue of a socket, and drops datagrams that fail.
+    /// Flushes a socket's queue and drops datagrams that fail.
     pub fn flush(&mut self, op: Op) {
         loop {
             let msgs: Vec<_> = self.queued[op.at].iter().cloned().collect();
-            // Both, since the queue may hold messages to both.
+            // For both sockets, since the queue may hold messages to both.
             let costs = [0, 1]
                 .map(|to| msgs.iter().filter(|msg| msg.to == to).map(Message::cost).sum::<usize>());
             if !self.reserve(0, costs[0]) {

@@ -1,4 +1,4 @@
-//! The conditions: faults of the network, and the outcome that each must have.
+//! The conditions: faults of the network and the outcome that each must have.
 
 use std::io;
 
@@ -14,25 +14,25 @@ use crate::world::{Family, World};
 /// A row of the table.
 pub struct Condition {
     pub name: &'static str,
-    /// Where this holds; over the other family another row has the name.
+    /// The families this row applies to; another row of the same name covers the other.
     pub families: &'static [Family],
-    /// The effect at the socket, and the crate's reaction, for the table.
+    /// The effect at the socket and the crate's reaction, for the table.
     pub sees: &'static str,
     pub does: &'static str,
     pub device: Device,
     pub rules: Rules,
-    /// The length of the datagram of this number.
+    /// The length of the `n`th datagram.
     pub len: fn(usize) -> usize,
     pub connected: bool,
     /// Whether `Ancillary::ERRORS` is on.
     pub errors: bool,
     pub fragmentation: Option<Fragmentation>,
-    /// The path MTU that the client's kernel learns by the first batch.
+    /// The path MTU that the client's kernel learns from the first batch.
     pub learned: Option<usize>,
     pub prepare: fn(&World) -> io::Result<()>,
-    /// What happens when half of the datagrams are sent, and what ends it after a further quarter.
+    /// What happens after half of the datagrams, and what ends it after another quarter.
     pub midway: Option<[fn(&World); 2]>,
-    /// Whether the client's own queue loses datagrams that no call reports.
+    /// Whether the client's own queue silently loses datagrams.
     pub lossy_queue: bool,
     /// What else must hold, for each way to send.
     pub holds: fn(&Outcome),
@@ -144,7 +144,7 @@ pub const CONDITIONS: [Condition; 24] = [
         does: "the kernel rejects GSO batches then; their datagrams one by one, which it fragments",
         holds: |outcome| {
             outcome.no_errors();
-            // Those of the first batch.
+            // The datagrams of the first batch.
             assert!(outcome.lost_by_network <= 64, "{outcome:?}");
             assert!(!outcome.offload || outcome.counters.rejected_size > 0, "{outcome:?}");
         },
@@ -228,7 +228,7 @@ pub const CONDITIONS: [Condition; 24] = [
         sees: "\"connection refused\" about an earlier datagram",
         does: "fails one call, or none; the caller offers the same datagrams again",
         holds: |outcome| {
-            // `send_each` reports the error and goes on. The kernel drops one that comes amid a `sendmmsg`.
+            // `send_each` reports the error and goes on. The kernel drops an error in the middle of a `sendmmsg`.
             outcome.errors_among(if outcome.is_each { &[libc::ECONNREFUSED] } else { &[] });
         },
         ..QUIET

@@ -1,4 +1,4 @@
-//! What busy polling does to a round trip over a pair of virtual Ethernet devices.
+//! The effect of busy polling on a round trip between two virtual Ethernet devices.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use crate::common::linux::{cpus, run_on};
 use crate::common::{NET, skip};
 use crate::veth::{DEVICE, FAR, FAR_DEVICE, NEAR, with_far_end, with_napi};
 
-/// Round trips of one turn, and turns of each setting.
+/// Round trips in one turn, and turns of each setting.
 const TRIPS: usize = 500;
 const TURNS: usize = 21;
 
@@ -41,7 +41,7 @@ fn busy_polling_over_veth() {
     });
 }
 
-/// For each setting the medians of its turns: the time of a round trip, and the CPU time for it.
+/// For each setting, the medians of its turns: time and CPU time of a round trip.
 fn measure(here: &UdpSocket, there: &UdpSocket, cpu: usize) -> [(Duration, Duration, Duration); 3] {
     let to = there.local_addr().expect("it is bound");
     let settings = [0, 50, 200].map(Duration::from_micros);
@@ -84,7 +84,7 @@ fn echo(socket: &UdpSocket, stop: &AtomicBool) {
     }
 }
 
-/// The median of a turn, and the process's CPU time for each.
+/// The median of a turn, and the process's CPU time for each trip.
 fn round_trips(socket: &UdpSocket, to: SocketAddr) -> (Duration, Duration) {
     let mut batch = RecvBatch::new(8, 1_500);
     let cpu = cpu_time();

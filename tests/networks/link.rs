@@ -1,5 +1,5 @@
-//! A seeded link between two TUN devices: it loses, doubles, reorders and rejects packets, and counts what
-//! became of each datagram.
+//! A seeded link between two TUN devices. It loses, duplicates, reorders and rejects packets, and counts what
+//! happened to each datagram.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,16 +13,16 @@ use std::time::Duration;
 use crate::packet::{self, Unreachable};
 use crate::tun::HEADER;
 
-/// What the link does to datagrams, in thousandths of them. All zero: nothing.
+/// Faults in thousandths of the datagrams; 0 switches a fault off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub lose: u32,
     pub double: u32,
-    /// Held back until up to eight later packets have passed, or none comes.
+    /// Held back until up to eight later packets have passed, or no more arrive.
     pub delay: u32,
-    /// Lost, and "destination unreachable" is sent back.
+    /// Lost, with "destination unreachable" as an answer.
     pub reject: (u32, Unreachable),
-    /// Packets longer than this are lost without a word.
+    /// Longer packets are silently lost.
     pub longest: Option<usize>,
     /// Nothing passes.
     pub down: bool,
@@ -37,23 +37,23 @@ pub const QUIET: Rules = Rules {
     down: false,
 };
 
-/// The two ways.
+/// The two directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     ToServer,
     ToClient,
 }
 
-/// What became of the datagrams of one way, by their number.
+/// What happened to the datagrams of one direction, by number.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// How many came to the link.
+    /// How many copies reached the link.
     pub seen: Vec<u8>,
-    /// How many it let pass: fewer where it lost some, more where it doubled them.
+    /// How many copies it passed on: fewer after losses, more after duplicates.
     pub passed: Vec<u8>,
     pub lost: u64,
     pub doubled: u64,
-    /// Packets of more than one datagram: GSO batches.
+    /// Packets of several datagrams: GSO batches.
     pub batches: u64,
     /// All datagrams seen, whatever their number.
     pub datagrams: u64,
@@ -74,15 +74,15 @@ impl Tally {
 
 struct State {
     rules: Rules,
-    /// The server's port: other packets pass as they are.
+    /// The server's port. Packets of other ports pass unchanged.
     port: u16,
     random: u64,
     ways: [Tally; 2],
-    /// Packets held back, with how many others are to pass before.
+    /// Packets held back, and how many others must pass before each.
     held: Vec<(u32, Way, Vec<u8>)>,
 }
 
-/// Runs on a thread of its own until it is dropped.
+/// The link, which runs on a thread of its own until dropped.
 pub struct Link {
     state: Arc<(Mutex<State>, Condvar)>,
     end: UnixDatagram,
@@ -90,7 +90,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Joins the client's device and the router's. ICMP errors of its own come from `router`.
+    /// Connects the client's device to the router's. The link's ICMP errors come from `router`.
     pub fn start(devices: [File; 2], router: IpAddr) -> io::Result<Self> {
         let (rules, held, ways) = (QUIET, Vec::new(), Default::default());
         let state = State { rules, port: 0, random: 1, ways, held };
@@ -101,7 +101,7 @@ impl Link {
         Ok(Self { state, end, thread: Some(thread::spawn(run)) })
     }
 
-    /// Begins to count the datagrams to and from `port`, under these rules.
+    /// Starts to count the datagrams to and from `port`, under these rules.
     pub fn begin(&self, rules: Rules, port: u16, seed: u64) {
         let mut state = self.lock();
         (state.rules, state.port, state.random) = (rules, port, seed | 1);
@@ -116,7 +116,7 @@ impl Link {
         self.lock().ways[way as usize].clone()
     }
 
-    /// Waits until `done` holds of what was counted both ways and nothing is held back; false after `limit`.
+    /// Waits until `done` holds for both directions' counts and nothing is held back; false after `limit`.
     pub fn wait_for(&self, limit: Duration, done: impl Fn(&[Tally; 2]) -> bool) -> bool {
         let waiting = |state: &mut State| !state.held.is_empty() || !done(&state.ways);
         let (state, changed) = &*self.state;
@@ -154,7 +154,7 @@ fn carry(
         }
         let state = &mut *shared.0.lock().expect("no panic");
         if ready == [false; 3] {
-            // No packet comes that could pass those held back.
+            // No further packet will pass those held back.
             for (_, way, packet) in std::mem::take(&mut state.held) {
                 pass(&mut state.ways, state.port, devices, way, &packet);
             }
@@ -163,7 +163,7 @@ fn carry(
             if !ready {
                 continue;
             }
-            // A device that is down reports readiness too, and nothing can be read.
+            // A device that is down also reports readiness, but cannot be read.
             match (&devices[way as usize]).read(&mut buffer) {
                 Ok(len) => state.handle(devices, router, way, &buffer[..len]),
                 Err(_) => thread::sleep(Duration::from_millis(1)),
@@ -196,7 +196,7 @@ impl State {
         tally.doubled += if doubled { count } else { 0 };
         if rejected && !self.rules.down {
             let reply = packet::unreachable(&packet[HEADER..], rules.reject.1, router);
-            // The answer goes back where the packet came from.
+            // The answer returns to the packet's sender.
             let _ = (&devices[way as usize]).write_all(&[&[0; HEADER][..], &reply].concat());
         }
         if lost {
@@ -214,7 +214,7 @@ impl State {
         self.release(devices);
     }
 
-    /// Lets one pass that has waited for enough others.
+    /// Releases a packet that enough others have passed.
     fn release(&mut self, devices: &[File; 2]) {
         for held in &mut self.held {
             held.0 = held.0.saturating_sub(1);
@@ -239,16 +239,16 @@ impl State {
 }
 
 fn datagrams(packet: &[u8], port: u16) -> Vec<u16> {
-    // `gso_type` 5 is VIRTIO_NET_HDR_GSO_UDP_L4; `gso_size` stands at 4.
+    // `gso_type` 5 is VIRTIO_NET_HDR_GSO_UDP_L4; `gso_size` is at offset 4.
     let gso_size = if packet[1] == 5 { u16::from_ne_bytes([packet[4], packet[5]]) } else { 0 };
     packet::numbers(gso_size, &packet[HEADER..], port)
 }
 
-/// Writes a packet to the other device. One that the device rejects was lost by the link.
+/// Writes a packet to the other device. If the device rejects it, it counts as lost by the link.
 fn pass(ways: &mut [Tally; 2], port: u16, devices: &[File; 2], way: Way, packet: &[u8]) {
     let (tally, numbers) = (&mut ways[way as usize], datagrams(packet, port));
     let to = &devices[1 - way as usize];
-    // A device takes a packet whole or not at all.
+    // A device accepts a packet completely or not at all.
     match { to }.write_all(packet) {
         Ok(()) => {
             for number in numbers {
@@ -260,7 +260,7 @@ fn pass(ways: &mut [Tally; 2], port: u16, devices: &[File; 2], way: Way, packet:
     }
 }
 
-/// Which of these can be read, after at most `wait` milliseconds.
+/// Which of these are readable after at most `wait` milliseconds.
 fn poll(fds: [i32; 3], wait: Option<i32>) -> [bool; 3] {
     let mut polled = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     // SAFETY: an array of three that outlives the call.

@@ -1,7 +1,7 @@
-//! A network with faults, and every way to send and to receive over it: nothing is lost or doubled but by the
-//! network, and every error is reported.
+//! Every way to send and receive over a network with faults: only the network loses or duplicates datagrams, and every
+//! error is reported.
 //!
-//! This prints the tables that docs/record/0.2.0/networks.md has (needs root, `/dev/net/tun`, `ip` and `tc`):
+//! Prints the tables in docs/record/0.2.0/networks.md (needs root, `/dev/net/tun`, `ip` and `tc`):
 //!
 //! ```text
 //! cargo build --workspace --all-features --bins --examples &&
@@ -14,12 +14,12 @@ mod common;
 mod conditions;
 mod latency;
 mod link;
-#[allow(dead_code)] // Its network is another one.
+#[allow(dead_code)] // These tests make their own network.
 #[path = "../ancillary/kit/net.rs"]
 mod net;
 mod packet;
 mod programs;
-#[allow(dead_code)] // Its client looks at the number alone.
+#[allow(dead_code)] // The client reads only the number.
 #[path = "../servers/requests.rs"]
 mod requests;
 mod run;
@@ -40,10 +40,10 @@ use conditions::{CONDITIONS, Condition};
 use programs::Quic;
 use world::{Family, World};
 
-/// Whichever the process has.
+/// The backend of this build.
 const BACKEND: Option<mmsg::Backend> = None;
 
-/// A blocking socket with the net below it.
+/// A blocking socket with a time limit on receives.
 fn bind(addr: impl Into<SocketAddr>) -> UdpSocket {
     let socket = UdpSocket::bind(addr.into()).expect("an address of this host");
     socket.set_read_timeout(Some(NET)).expect("a timeout");
@@ -54,12 +54,12 @@ fn addr(socket: &UdpSocket) -> SocketAddr {
     socket.local_addr().expect("it is bound")
 }
 
-/// Whether the condition has the words of `NETWORKS_ONLY` in its name, if there are any: for a slow machine.
+/// Whether the condition's name contains the words in `NETWORKS_ONLY`, if set. Useful on a slow machine.
 fn is_chosen(condition: &str) -> bool {
     condition.contains(&std::env::var("NETWORKS_ONLY").unwrap_or_default())
 }
 
-/// Both families: each table is printed for one, and then for the other.
+/// Each table is printed for one family, then for the other.
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 #[test]

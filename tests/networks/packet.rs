@@ -1,9 +1,9 @@
-//! What the link reads in packets, and the ICMP errors that it answers with. No I/O.
+//! Parses packets for the link and builds its ICMP errors, without I/O.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The datagrams of a packet, by their numbers: the first two bytes of each payload. A GSO batch that was not
-/// segmented has several. Empty if none goes to or comes from `port`.
+/// The numbers of a packet's datagrams: the first two bytes of each payload. An unsegmented GSO batch has several; a
+/// packet of another port has none.
 pub fn numbers(gso_size: u16, packet: &[u8], port: u16) -> Vec<u16> {
     let Some(udp) = udp(packet) else { return Vec::new() };
     let is_port = |at: usize| udp.get(at..at + 2) == Some(&port.to_be_bytes());
@@ -16,7 +16,7 @@ pub fn numbers(gso_size: u16, packet: &[u8], port: u16) -> Vec<u16> {
     payload.chunks(each).filter_map(number).collect()
 }
 
-/// The UDP header and what follows; `None` for other packets and for all but the first fragment.
+/// The UDP header and payload; `None` for other packets and all but the first fragment.
 fn udp(packet: &[u8]) -> Option<&[u8]> {
     const FRAGMENT: u8 = libc::IPPROTO_FRAGMENT as u8;
     let number = |at: usize| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));
@@ -33,15 +33,15 @@ fn udp(packet: &[u8]) -> Option<&[u8]> {
     if is_first && is_udp { packet.get(header..) } else { None }
 }
 
-/// Why a destination cannot be reached.
+/// Why a destination is unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
     Port,
-    /// Communication is administratively prohibited.
+    /// "Communication administratively prohibited".
     Prohibited,
 }
 
-/// "Destination unreachable" about `packet`, from a router.
+/// A "destination unreachable" message about `packet` from a router.
 pub fn unreachable(packet: &[u8], why: Unreachable, router: IpAddr) -> Vec<u8> {
     match router {
         IpAddr::V4(router) => unreachable_v4(packet, why, router),
@@ -82,7 +82,7 @@ fn unreachable_v6(packet: &[u8], why: Unreachable, router: Ipv6Addr) -> Vec<u8> 
     [&[0x60, 0, 0, 0, len[0], len[1], next, 64], &router.octets()[..], to, &icmp].concat()
 }
 
-/// RFC 1071; `bytes` are even in number.
+/// The Internet checksum (RFC 1071) of an even number of bytes.
 fn checksum(bytes: &[u8]) -> [u8; 2] {
     let words = bytes.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
     let mut sum: u32 = words.sum();

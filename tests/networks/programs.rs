@@ -1,4 +1,4 @@
-//! The programs behind the network: each request that reaches one is answered, and answered once.
+//! The programs behind the network: each request that reaches one is answered exactly once.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -17,7 +17,7 @@ use crate::world::{Family, World};
 pub struct Case {
     pub name: &'static str,
     pub program: &'static str,
-    /// Its command line, to listen on an address, with an upstream.
+    /// Its command line, for an address to listen on and an upstream.
     pub args: fn(SocketAddr, SocketAddr) -> Vec<String>,
     pub request: fn(u16) -> Vec<u8>,
 }
@@ -68,7 +68,7 @@ pub const CONDITIONS: [(&str, Device, Rules); 7] = [
     ),
 ];
 
-/// Over IPv6 the first and the worst: the family changes no more than a program's addresses.
+/// The first and the worst condition over IPv6: for a program, only addresses differ.
 pub fn conditions(family: Family) -> impl Iterator<Item = &'static (&'static str, Device, Rules)> {
     let all = family == Family::V4;
     CONDITIONS
@@ -78,7 +78,7 @@ pub fn conditions(family: Family) -> impl Iterator<Item = &'static (&'static str
         .map(|(_, one)| one)
 }
 
-/// How many requests are sent before answers are waited for.
+/// How many requests are sent before waiting for answers.
 const WINDOW: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,7 +102,7 @@ impl Outcome {
     }
 }
 
-/// `None`, and a printed reason, where the network or the program is missing.
+/// Prints why and returns `None` if the network or the program is missing.
 pub fn run(
     case: &Case,
     family: Family,
@@ -122,7 +122,7 @@ pub fn run(
     Some(outcome)
 }
 
-/// Asks the program that `client` is connected to, under these rules, and accounts for every request and answer.
+/// Sends requests to the program under these rules, and accounts for every request and answer.
 pub fn round(
     world: &World,
     client: &UdpSocket,
@@ -141,7 +141,7 @@ pub fn round(
         }
         answers(world, client, u64::from(first) + WINDOW as u64, &mut answered);
     }
-    // Answers beyond the expected ones would leave before that to a last request.
+    // A last request after which all surplus answers have arrived.
     world.link.set_rules(|rules| *rules = QUIET);
     ask(client, &request(count));
     answers(world, client, u64::from(count) + 1, &mut answered);
@@ -158,7 +158,7 @@ fn account([there, back]: &[Tally; 2], answered: &[u8]) -> Outcome {
     for (number, answers) in answered[..count()].iter().enumerate() {
         outcome.requests += u64::from(there.seen[number]);
         outcome.answers += u64::from(*answers);
-        // Between the program and the link, and between the link and the client.
+        // Between program and link, and between link and client.
         let pairs = [(there.passed[number], back.seen[number]), (back.passed[number], *answers)];
         for (expected, came) in pairs {
             outcome.lost += u64::from(expected.saturating_sub(came));
@@ -182,15 +182,15 @@ pub fn start(
     (program, said.parse().expect("an address and a port"))
 }
 
-/// Sends a request; an ICMP error about an earlier one is no reason not to.
+/// Sends a request, again if it meets an ICMP error about an earlier one.
 fn ask(client: &UdpSocket, request: &[u8]) {
     while let Err(error) = client.send(request) {
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "{error}");
     }
 }
 
-/// Receives until `asked` requests have come to the link, each that passed is answered, and each answer that
-/// passed is here; or for so long that one is lost.
+/// Receives until the link has seen `asked` requests, each passed request is answered and each passed answer is here.
+/// Gives up after so long that one must be lost.
 fn answers(world: &World, client: &UdpSocket, asked: u64, answered: &mut [u8]) {
     let (mut buffer, begin) = (vec![0; 65_535], Instant::now());
     let mut received: u64 = answered.iter().map(|count| u64::from(*count)).sum();
@@ -211,12 +211,12 @@ fn answers(world: &World, client: &UdpSocket, asked: u64, answered: &mut [u8]) {
     }
 }
 
-/// The QUIC server with a file to get, and its client.
+/// The QUIC server with a file to download, and its client.
 pub struct Quic {
     pub server: Program,
     program: PathBuf,
     addr: SocketAddr,
-    /// Ends with this.
+    /// Removed with this value.
     folder: PathBuf,
     data: Vec<u8>,
 }
@@ -236,12 +236,12 @@ impl Quic {
         Some(Self { server, program, addr, folder, data })
     }
 
-    /// Bytes of the file.
+    /// The file's length.
     pub fn len(&self) -> usize {
         self.data.len()
     }
 
-    /// Gets the file, which is whole under every condition. Returns the link's counts: datagrams, lost, doubled.
+    /// Downloads the file, which must arrive unchanged. Returns the link's counts: datagrams, lost, duplicated.
     pub fn get(&self, world: &World, condition: &str, rules: Rules, seed: u64) -> [u64; 3] {
         world.link.begin(rules, self.addr.port(), seed);
         let path = |name: &str| self.folder.join(name).to_str().expect("a plain path").to_owned();

@@ -1,4 +1,4 @@
-//! One condition, every way to send over it, and the account of each datagram.
+//! Runs one condition with every way to send, and accounts for each datagram.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -16,15 +16,15 @@ use crate::link::Way;
 use crate::ways::{self, Received, Receiving, Sending, Socket, numbered};
 use crate::world::{Family, World};
 
-/// Datagrams for each way to send. The quarters begin with a batch.
+/// Datagrams for each way to send. Each quarter starts with a batch.
 pub fn count() -> usize {
     smaller(2_048, 512)
 }
 
-/// The number of the datagram after all others.
+/// The number of the final datagram.
 pub const LAST: u16 = u16::MAX;
 
-/// With offload or without, how it is sent, how it is received, and by which system calls.
+/// Whether offload is on, how to send, how to receive, and the backend.
 type Ways = (bool, Sending, Receiving, Backend);
 const WAYS: [Ways; 8] = [
     (false, Sending::Slice, Receiving::Messages, Backend::Mmsg),
@@ -37,18 +37,18 @@ const WAYS: [Ways; 8] = [
     (true, Sending::Queue, Receiving::Into, Backend::Msg),
 ];
 
-/// What became of the datagrams, in one way or in all of them.
+/// What happened to the datagrams, in one way or all of them.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub offload: bool,
     pub is_each: bool,
     /// Accepted by a call.
     pub sent: u64,
-    /// Not accepted: the call's error is about this datagram.
+    /// Not accepted: a call returned an error about this datagram.
     pub reported: u64,
-    /// Each errno once.
+    /// All errnos, without repetition.
     pub errors: Vec<i32>,
-    /// Times that "connection refused" was about an earlier one.
+    /// How often "connection refused" was about an earlier datagram.
     pub refused: u64,
     pub reports: u64,
     pub received: u64,
@@ -56,7 +56,7 @@ pub struct Outcome {
     pub doubled_by_network: u64,
     pub lost_by_crate: u64,
     pub doubled_by_crate: u64,
-    /// GSO batches that passed the link whole.
+    /// GSO batches that passed the link unsegmented.
     pub whole_batches: u64,
     pub counters: Counters,
 }
@@ -70,7 +70,7 @@ impl Outcome {
         assert!(self.errors.iter().all(|error| allowed.contains(error)), "{self:?}");
     }
 
-    /// Some, and no others.
+    /// Some errors, but only these.
     pub fn errors(&self, expected: &[i32]) {
         self.errors_among(expected);
         assert!(self.reported > 0, "{self:?}");
@@ -86,7 +86,7 @@ impl Outcome {
         assert_eq!(self.counters.rejected_unsupported, 0, "{self:?}");
     }
 
-    /// Whether GSO was in use where it was on.
+    /// Whether GSO was used where it was on.
     pub fn batches(&self, used: bool) {
         assert!(!self.offload || (self.counters.sent_batches > 0) == used, "{self:?}");
     }
@@ -104,7 +104,7 @@ impl Outcome {
     }
 }
 
-/// Sends over the condition in every way; `None`, and a printed reason, where it cannot be had.
+/// Sends under the condition in every way. Prints why and returns `None` if it cannot be set up.
 pub fn run(condition: &Condition, family: Family) -> Option<Outcome> {
     let world = World::new(condition.name, condition.device, family)?;
     if let Err(error) = (condition.prepare)(&world) {
@@ -132,7 +132,7 @@ fn one_way(
     seed: u64,
     (offload, sending, receiving, backend): Ways,
 ) -> Outcome {
-    // No other test of this binary depends on it.
+    // No other test of this binary depends on the backend.
     backend.make_process_default().expect("Linux has both");
     let payloads: Vec<_> =
         (0..count()).map(|number| numbered(number, (condition.len)(number))).collect();
@@ -148,7 +148,7 @@ fn one_way(
         let _stop = Stop(&received);
         let receiver = scope.spawn(|| ways::receive(&server, receiving, &payloads, &received));
         let mut sent = ways::send(&client, sending, dest, &payloads, |at| {
-            // Over IPv4, GSO batches leave without the don't-fragment bit by default, and nobody reports.
+            // Over IPv4, GSO batches by default leave without the don't-fragment bit, so no router reports them.
             let fragments = world.family == Family::V4 && condition.fragmentation.is_none();
             let is_reported = !(offload && fragments);
             if let (64, Some(mtu), true) = (at, condition.learned, is_reported) {
@@ -156,7 +156,7 @@ fn one_way(
             }
             let Some([begin, end]) = condition.midway else { return };
             if at == count() / 2 || at == count() / 4 * 3 {
-                // What was sent so far has reached the link.
+                // Waits until everything sent so far has reached the link.
                 await_last(world, to);
                 if at == count() / 2 { begin(world) } else { end(world) }
             }
@@ -206,7 +206,7 @@ fn one_way(
     outcome
 }
 
-/// Ends the receiver, also where the test fails.
+/// Stops the receiver, also if the test fails.
 struct Stop<'a>(&'a Received);
 
 impl Drop for Stop<'_> {
@@ -226,7 +226,7 @@ fn client(world: &World, condition: &Condition, to: SocketAddr, offload: bool) -
     Socket::new(socket, offload).expect("a UDP socket")
 }
 
-/// Returns when all that was sent before has come to the link: a last datagram has, and the way there is a
+/// Waits until everything sent so far has reached the link. A final datagram shows that, because the way there is a
 /// queue.
 fn await_last(world: &World, to: SocketAddr) {
     let socket =
@@ -234,7 +234,7 @@ fn await_last(world: &World, to: SocketAddr) {
     let before = world.link.tally(Way::ToServer).seen[usize::from(LAST)];
     let begin = Instant::now();
     loop {
-        // Where the host has no route, nothing is on its way.
+        // A host without a route has nothing on the way.
         if socket.send_to(&numbered(LAST.into(), 2), to).is_err() {
             return;
         }
@@ -247,18 +247,18 @@ fn await_last(world: &World, to: SocketAddr) {
     }
 }
 
-/// Returns when the client's kernel knows the path MTU, which a router has reported.
+/// Waits until the client's kernel knows the path MTU that a router has reported.
 fn await_path_mtu(world: &World, to: SocketAddr, mtu: usize) {
     let begin = Instant::now();
-    // A socket keeps the route that it was connected by.
+    // A socket keeps the route that it had when it was connected.
     while path_mtu(&world.client_socket(Some(to))).expect("it is connected") != mtu {
         assert!(begin.elapsed() < NET, "no router reports the MTU of {mtu}");
         thread::yield_now();
     }
 }
 
-/// Returns when all that passed the link has arrived or was dropped by a router, and how many were dropped. Also
-/// returns after some time, and a datagram that has not arrived by then was lost elsewhere.
+/// Waits until everything that passed the link has arrived or was dropped by a router, and returns the number
+/// dropped. Gives up after some time: a missing datagram was then lost elsewhere.
 fn await_arrival(world: &World, received: &Received, too_long_before: u64) -> u64 {
     let begin = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! Every program behind the network for minutes, at once: each datagram is accounted for, and memory,
-//! descriptors and threads of a program stay what they are.
+//! All programs at once behind the network for minutes: each datagram is accounted for, and no program gains memory,
+//! descriptors or threads.
 //!
 //! ```text
 //! cargo build --release --workspace --all-features --bins --examples &&
@@ -16,10 +16,10 @@ use crate::running::{Program, find};
 use crate::tun::Device;
 use crate::world::{Family, World};
 
-/// Growth of resident memory that is no leak: pages not reached before, and what the allocator keeps.
+/// Growth of resident memory that is no leak: pages used for the first time, and memory that the allocator keeps.
 const SLACK_KIB: u64 = 2_048;
 
-/// Resources of a process.
+/// The resources of a process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     resident_kib: u64,
@@ -53,7 +53,7 @@ impl Usage {
     }
 }
 
-/// The most that a program had in the first tenth of the time, and after it.
+/// A program's highest usage in the first tenth of the time and afterwards.
 struct Watch {
     begin: Instant,
     time: Duration,
@@ -67,14 +67,14 @@ impl Watch {
         Self { begin: Instant::now(), time, usage: Default::default(), pool }
     }
 
-    /// Notes the program's usage. Returns whether the time is over.
+    /// Records the program's usage. Returns whether the time is over.
     fn look(&mut self, program: &Program) -> bool {
         let period = usize::from(self.begin.elapsed() > self.time / 10);
         self.usage[period] = self.usage[period].most(Usage::of(program));
         self.begin.elapsed() > self.time
     }
 
-    /// The usage in words.
+    /// The usage as text.
     fn words(&self) -> String {
         let [first, later] = self.usage;
         format!(
@@ -109,14 +109,14 @@ fn every_program_keeps_its_memory_and_loses_nothing_for_minutes() {
     });
 }
 
-/// Asks one of the programs, round after round.
+/// Sends requests to one of the programs, round after round.
 fn ask(case: &Case, time: Duration) {
     let (Some(program), Some(echo)) = (find(case.program), find("echo")) else { return };
     let Some(world) = World::new(case.name, Device::Segmentation, Family::V4) else { return };
     let (_behind, upstream) = start(&world, echo, |at| words(&["serve", &at.to_string()]), 0);
     let (program, addr) = start(&world, program, |at| (case.args)(at, upstream), 7_000);
     let client = world.client_socket(Some(addr));
-    // What the first request opens stays open.
+    // The first request opens resources that stay open.
     round(&world, &client, case.request, CONDITIONS[0].2, 0);
     let (mut all, mut rounds, mut watch) = (Outcome::default(), 0, Watch::new(time, 0));
     while !watch.look(&program) {
@@ -139,12 +139,12 @@ fn ask(case: &Case, time: Duration) {
     watch.check(case.name);
 }
 
-/// Gets a file over QUIC again and again.
+/// Downloads a file over QUIC again and again.
 fn fetch(time: Duration) {
     let Some(world) = World::new("quic", Device::Segmentation, Family::V4) else { return };
     let Some(quic) = Quic::start(&world) else { return };
     let [mut datagrams, mut lost, mut doubled] = [0; 3];
-    // The two threads that read files, one of which may not have been needed in the first tenth.
+    // Two threads read files; one of them may not have started in the first tenth.
     let (mut files, mut watch) = (0, Watch::new(time, 2));
     while !watch.look(&quic.server) {
         let (condition, _, rules) = CONDITIONS[files % CONDITIONS.len()];

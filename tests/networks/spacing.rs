@@ -1,5 +1,5 @@
-//! Datagrams leave at the time and at the pace that was asked for, by the fq queueing discipline. What is checked
-//! are lower bounds: a slow machine is only later.
+//! The fq queueing discipline sends datagrams at the requested time and pace. Only lower bounds are checked: a slow
+//! machine can only be later.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
@@ -13,7 +13,7 @@ use mmsg::{
 use crate::common::{NET, skip};
 use crate::veth::{DEVICE, FAR, Far, NEAR, with_far_end};
 
-/// Two sockets with fq between them; `None`, and a printed reason, without.
+/// Two sockets with fq between them; prints why and returns `None` without fq.
 fn pair(name: &str, far: &Far) -> Option<[UdpSocket; 2]> {
     let arguments = ["qdisc", "replace", "dev", DEVICE, "root", "fq"];
     let added = Command::new("tc").args(arguments).output();
@@ -71,7 +71,7 @@ fn fq_spaces_transmit_times_and_paced_datagrams() {
             let last = arrivals(&there, 100)[99];
             let took = last.duration_since(begin).expect("later than it was sent");
             println!("{backend:?}, paced at 500 datagrams a second: a hundred take {took:?}");
-            // Some leave at once (fq's quantum).
+            // fq sends some at once (its quantum).
             assert!(took >= Duration::from_millis(150), "{took:?}");
         }
     });

@@ -8,21 +8,22 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use crate::net::Host;
 
-/// What the kernel leaves to the device (`TUNSETOFFLOAD`, include/uapi/linux/if_tun.h).
+/// The work that the kernel leaves to the device (`TUNSETOFFLOAD`, include/uapi/linux/if_tun.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// Nothing: packets come with their checksums.
+    /// None: packets have their checksums.
     Plain,
-    /// Checksums, as any network card does.
+    /// Checksums, as for any network card.
     Checksums,
-    /// Also the segmentation of GSO batches, which pass the link whole, as in a cloud's network (Linux 6.2).
+    /// Checksums and segmentation: GSO batches pass the link unsegmented, as in a cloud's network (Linux 6.2).
     Segmentation,
 }
 
-/// Before each packet, both ways: `struct virtio_net_hdr` (include/uapi/linux/virtio_net.h).
+/// Length of `struct virtio_net_hdr`, which precedes each packet in both directions
+/// (include/uapi/linux/virtio_net.h).
 pub const HEADER: usize = 10;
 
-/// Makes a device of the host and returns its file. The device goes with the file.
+/// Makes a device in the host's namespace. It lasts as long as the returned file.
 pub fn open(host: &Host, name: &str, device: Device) -> io::Result<File> {
     const TUNSETIFF: u32 = 0x4004_54ca;
     const TUNSETOFFLOAD: u32 = 0x4004_54d0;
@@ -32,14 +33,14 @@ pub fn open(host: &Host, name: &str, device: Device) -> io::Result<File> {
         // TUN_F_CSUM, TUN_F_USO4, TUN_F_USO6.
         Device::Segmentation => 1 | 0x20 | 0x40,
     };
-    // The device is in the namespace of the thread that opens the file.
+    // The device goes to the namespace of the thread that opens the file.
     host.within(|| {
         let file = File::options()
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK)
             .open("/dev/net/tun")?;
-        // SAFETY: ifreq is a C struct of bytes, numbers and raw pointers: zero is a value of it.
+        // SAFETY: ifreq is a C struct of bytes, numbers and raw pointers, for which all zeros are valid.
         let mut request: libc::ifreq = unsafe { mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = from as _;

@@ -1,4 +1,4 @@
-//! The ways to send and to receive, each with a check of every datagram's outcome.
+//! The ways to send and receive, with a record of every datagram.
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -11,7 +11,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMsg, SendMsg, Se
 
 use crate::common::payload;
 
-/// Datagrams to a call.
+/// Datagrams in one call.
 const BATCH: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Receiving {
     Slices,
 }
 
-/// A socket, with offload or without.
+/// A socket, with or without offload.
 pub enum Socket {
     Plain(UdpSocket),
     Offload(Box<Offload<UdpSocket>>),
@@ -62,7 +62,7 @@ impl Socket {
     }
 }
 
-/// The payload of a number: it begins with it.
+/// A payload that begins with `number`.
 pub fn numbered(number: usize, len: usize) -> Vec<u8> {
     let mut bytes = payload(number, len);
     bytes[..2].copy_from_slice(&(number as u16).to_be_bytes());
@@ -71,11 +71,11 @@ pub fn numbered(number: usize, len: usize) -> Vec<u8> {
 
 /// What the calls returned.
 pub struct Sent {
-    /// For each datagram the error it met; `None` if it was accepted.
+    /// For each datagram its error; `None` if it was accepted.
     pub errors: Vec<Option<i32>>,
-    /// "Connection refused": an earlier datagram was, and this one was offered again.
+    /// "Connection refused" errors about earlier datagrams, after which this one was offered again.
     pub refused: u64,
-    /// Reports of the error queue.
+    /// Reports in the error queue.
     pub reports: u64,
 }
 
@@ -85,8 +85,8 @@ impl Sent {
     }
 }
 
-/// Sends each of the payloads, going on after errors. `before` is asked before each batch, with the number of
-/// the first one in it; no batch goes past a multiple of its length.
+/// Sends all payloads and goes on after errors. Calls `before` before each batch with the number of its first
+/// datagram. No batch crosses a multiple of its length.
 pub fn send(
     socket: &Socket,
     sending: Sending,
@@ -127,7 +127,7 @@ pub fn send(
     sent
 }
 
-/// Empties the error queue, and returns how many reports were in it.
+/// Empties the error queue and returns the number of reports.
 pub fn reports(socket: &Socket) -> u64 {
     let (mut reports, mut count) = ([Report::EMPTY; 16], 0);
     while let Ok(some @ 1..) = drain_errors(socket.std(), &mut reports) {
@@ -149,7 +149,7 @@ fn each(
     Ok(handled)
 }
 
-/// Fills the queue at each call: it may still hold datagrams of the call before.
+/// Fills up the queue before each call; it may still hold datagrams of the previous one.
 fn flush(
     socket: &dyn BatchSocket,
     part: &[SendMsg<'_>],
@@ -166,14 +166,14 @@ fn flush(
     result.map(|_| part.len() - left)
 }
 
-/// What a receiver has, for whoever waits for it.
+/// What a receiver has received so far, for those who wait for it.
 #[derive(Default)]
 pub struct Received {
     pub count: AtomicU64,
     pub stop: AtomicBool,
 }
 
-/// Receives until `stop` is set, and returns how many of each number came. Ignores other datagrams.
+/// Receives until `stop` is set and returns the copies of each number. Ignores other datagrams.
 pub fn receive(
     socket: &Socket,
     receiving: Receiving,

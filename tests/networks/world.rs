@@ -18,7 +18,7 @@ use crate::link::Link;
 use crate::net::{Host, warm_up};
 use crate::tun::{self, Device};
 
-/// By which protocol datagrams go.
+/// The IP version of the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     V4,
@@ -26,7 +26,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// A host of one of the three networks.
+    /// The address of a host in one of the three networks.
     fn host(self, network: u8, host: u8) -> IpAddr {
         match self {
             Self::V4 => Ipv4Addr::new(10, 9, network, host).into(),
@@ -46,7 +46,7 @@ impl Family {
         self.host(3, 1)
     }
 
-    /// Any address of this host.
+    /// The wildcard address.
     pub fn any(self) -> IpAddr {
         match self {
             Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -61,7 +61,7 @@ impl fmt::Display for Family {
     }
 }
 
-/// The only type of ICMPv6 message that is limited: nobody sends it. (A mask cannot be written empty.)
+/// The only limited type of ICMPv6 message, which nobody sends. (The mask cannot be empty.)
 const UNUSED_TYPE: &str = "255";
 
 pub struct World {
@@ -73,7 +73,7 @@ pub struct World {
 }
 
 impl World {
-    /// `None`, and a printed reason, where it cannot be made. All hosts have addresses of both families.
+    /// Prints why and returns `None` if the network cannot be made. All hosts have addresses of both families.
     pub fn new(test: &str, device: Device, family: Family) -> Option<Self> {
         let new = || Host::new(test, &[]);
         let (client, near, far, server) = (new()?, new()?, new()?, new()?);
@@ -90,8 +90,8 @@ impl World {
         for router in [&near, &far] {
             router.set("ipv4/ip_forward", "1");
             router.set("ipv6/conf/all/forwarding", "1");
-            // Each datagram is answered for, not only some of them: no type of ICMP message is limited. (By the
-            // masks: the kernel's limit for all namespaces together has no settings in ours before Linux 6.12.)
+            // Each rejected datagram gets an ICMP error, because no ICMP type is limited. (Done with masks: before
+            // Linux 6.12, a namespace cannot set the kernel's global limit.)
             router.set("ipv4/icmp_ratemask", "0");
             router.set("ipv6/icmp/ratemask", UNUSED_TYPE);
         }
@@ -143,7 +143,7 @@ impl World {
         Some(Self { family, client, routers: [near, far], server, link })
     }
 
-    /// A socket at the client's address, connected if there is a peer.
+    /// A socket at the client's address, connected to `peer` if given.
     pub fn client_socket(&self, peer: Option<SocketAddr>) -> UdpSocket {
         let at = SocketAddr::new(self.family.client(), 0);
         let socket = self.client.within(|| UdpSocket::bind(at)).expect("its address");
@@ -163,7 +163,7 @@ impl World {
         socket
     }
 
-    /// How many packets the routers could not send on for their length.
+    /// How many packets were too long for the routers.
     pub fn too_long_for_routers(&self) -> u64 {
         let count = match self.family {
             Family::V4 => fragment_failures_v4,
@@ -174,11 +174,11 @@ impl World {
 
     /// Forgets the path MTUs that the client has learned.
     pub fn forget_path_mtu(&self) {
-        // What IPv6 has learned goes with the route.
+        // For IPv6 they belong to the route.
         self.client.ip(&["route flush cache", "route replace ::/0 via fd09:1::fe"]);
     }
 
-    /// Takes the client's device down, and the addresses and routes that go with it.
+    /// Takes down the client's device, with its addresses and routes.
     pub fn device_down(&self) {
         self.client.ip(&["link set tun0 down"]);
     }
@@ -213,8 +213,8 @@ impl World {
         ]);
     }
 
-    /// Has the client's device send slowly, from a queue that holds two GSO batches; the reason if that cannot be
-    /// had. A shorter burst than a batch would make the queue segment it, and lose a part in silence.
+    /// Makes the client's device send slowly from a queue with space for two GSO batches. A burst shorter than a
+    /// batch would make the queue segment it and silently lose a part.
     pub fn tiny_queue(&self) -> io::Result<()> {
         self.tc("qdisc add dev tun0 root tbf rate 20mbit burst 100000 limit 140000")
     }
@@ -231,14 +231,14 @@ impl World {
     }
 }
 
-/// Space for a whole run, both ways: the send buffer would make a sender wait before any queue is full.
+/// Space for a whole run in both directions: otherwise the send buffer would block before any queue is full.
 fn large_buffers(socket: &UdpSocket) {
     for name in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
         set_option(socket, libc::SOL_SOCKET, name, 64 << 20).expect("root may");
     }
 }
 
-/// Two lines, one of names and one of values.
+/// The counters as two lines, one with names and one with values.
 fn fragment_failures_v4(host: &Host) -> u64 {
     let text = read(host, "snmp");
     let mut lines = text.lines().filter(|line| line.starts_with("Ip:"));
@@ -247,7 +247,7 @@ fn fragment_failures_v4(host: &Host) -> u64 {
     values.split(' ').nth(at).and_then(|value| value.parse().ok()).expect("a number")
 }
 
-/// A line for each counter.
+/// The counters as one line each.
 fn fragment_failures_v6(host: &Host) -> u64 {
     let text = read(host, "snmp6");
     let value = text.lines().find_map(|line| line.strip_prefix("Ip6FragFails"));

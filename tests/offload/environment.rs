@@ -1,4 +1,4 @@
-//! The environment variable that turns the offloads off: each run is a process of its own.
+//! The environment variable that turns offloads off. Each value is tried in a process of its own.
 
 use std::env;
 use std::net::UdpSocket;
@@ -10,7 +10,7 @@ use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
 /// Set for a child of `n1_the_environment_turns_offloads_off`.
 const CHILD: &str = "MMSG_TEST_CHILD";
 
-/// The state of a socket in this process: GSO, GSO after it was asked for again, GRO.
+/// The state of a socket in this process: GSO, GSO after it was requested again, GRO.
 fn state() -> String {
     let socket = || UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
     let offload = Offload::new(socket()).expect("a UDP socket");
@@ -18,7 +18,7 @@ fn state() -> String {
     offload.set_gso(true);
     let gro = (offload.gro(), offload.set_gro(true).expect("a UDP socket"));
     assert_eq!(gro.0, gro.1);
-    // It sends and receives all the same.
+    // It still sends and receives.
     let to = offload.get_ref().local_addr().expect("it is bound");
     assert_eq!(
         offload.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")]).ok(),

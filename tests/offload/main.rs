@@ -8,7 +8,7 @@ mod namespaces;
 mod own_segments;
 mod receive;
 mod rejected;
-#[allow(dead_code)] // Other calls are denied elsewhere.
+#[allow(dead_code)] // The other calls are denied in other test binaries.
 #[path = "../common/seccomp.rs"]
 mod seccomp;
 mod socket;
@@ -16,5 +16,5 @@ mod state;
 #[path = "../common/veth.rs"]
 mod veth;
 
-/// Whichever the process has.
+/// The backend of this build.
 const BACKEND: Option<mmsg::Backend> = None;

@@ -1,4 +1,4 @@
-//! GSO over devices and routes that reject it, in network namespaces of the test's own.
+//! GSO over devices and routes that reject it, in network namespaces.
 //!
 //! Needs root, or the right to make namespaces, and the program `ip`.
 
@@ -20,10 +20,9 @@ fn bound(addr: Ipv4Addr) -> UdpSocket {
     socket
 }
 
-/// A sender at the near end, and a receiver at the far one; `None`, and a printed line, where the
-/// kernel has no GSO.
+/// A sender at the near end and a receiver at the far end; prints why and returns `None` if the kernel has no GSO.
 fn pair(name: &str, far: &Far, gro: bool) -> Option<(Offload<UdpSocket>, Offload<UdpSocket>)> {
-    // What two CPUs send through a device may overtake each other, fragments above all.
+    // Packets that two CPUs send through a device may overtake each other, fragments above all.
     run_on(cpus()[0]);
     let near = Offload::new(bound(NEAR)).expect("a UDP socket");
     let receiver = far.enter(|| bound(Ipv4Addr::UNSPECIFIED));
@@ -32,13 +31,13 @@ fn pair(name: &str, far: &Far, gro: bool) -> Option<(Offload<UdpSocket>, Offload
         skip(name, "no segmentation offload on this kernel");
         return None;
     }
-    // The first one finds the way.
+    // The first datagram resolves the neighbour.
     near.get_ref().send_to(b"first", at(FAR, &receiver)).expect("the device is up");
     assert_eq!(receive(&receiver, 1), [b"first"]);
     Some((near, receiver))
 }
 
-/// Where the receiver is reached by `ip`.
+/// The receiver's port at address `ip`.
 fn at(ip: Ipv4Addr, receiver: &Offload<UdpSocket>) -> SocketAddr {
     let port = receiver.get_ref().local_addr().expect("it is bound").port();
     SocketAddr::from((ip, port))
@@ -48,7 +47,7 @@ fn msgs(to: SocketAddr, payloads: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
     payloads.iter().map(|payload| SendMsg::to(to, payload)).collect()
 }
 
-/// Receives exactly `count` datagrams, all of them whole.
+/// Receives exactly `count` datagrams, none of them truncated.
 fn receive(receiver: &Offload<UdpSocket>, count: usize) -> Vec<Vec<u8>> {
     let mut batch = RecvBatch::for_gro(16);
     let mut payloads = Vec::new();
@@ -60,7 +59,7 @@ fn receive(receiver: &Offload<UdpSocket>, count: usize) -> Vec<Vec<u8>> {
     payloads
 }
 
-/// Before Linux 6.11 `EIO`; later ones do the checksums themselves.
+/// Linux before 6.11 returns `EIO`; later ones compute the checksums themselves.
 #[test]
 fn s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other() {
     let name = "s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other";
@@ -78,7 +77,7 @@ fn s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other(
             }
             let counted = near.counters();
             assert_eq!((counted.sent, counted.rejected_size), (96, 0));
-            // Tried once, if at all: GSO is off for the next minute.
+            // At most one batch is tried: then GSO is off for a minute.
             let rejected = counted.rejected_unsupported;
             assert!(rejected <= 1);
             let (segments, status) =
@@ -88,7 +87,7 @@ fn s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other(
     });
 }
 
-/// A socket whose first batch waits three seconds for an address that nobody has, and leaves space then.
+/// The socket's first batch waits three seconds for an address that nobody has, and then leaves space.
 #[test]
 fn d9_the_rest_of_a_call_does_not_wait_for_another_timeout() {
     let name = "d9_the_rest_of_a_call_does_not_wait_for_another_timeout";
@@ -99,7 +98,7 @@ fn d9_the_rest_of_a_call_does_not_wait_for_another_timeout() {
         let nobody = SocketAddr::from(([10, 77, 0, 3], 9));
         let (short, long) = (numbered(10, 900), numbered(10, 1_000));
         let two = [msgs(nobody, &short), msgs(nobody, &long)].concat();
-        // A machine that is a second late finds space.
+        // If the machine is a second late, the datagram finds space.
         let sent = || near.send_batch(&two).expect("the first batch is taken");
         assert!((0..5).any(|_| sent() == 10));
     });
@@ -118,8 +117,8 @@ fn s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
             near.get_ref().send_to(&long[0], narrow).expect("it is sent in fragments");
             assert_eq!(receive(&receiver, 1), long[..1]);
 
-            // Twice in a call: it is tried once, and the rest of the call goes as single datagrams. What goes before
-            // goes with GSO, and so does what fits the route or goes elsewhere by the next call.
+            // Two such batches in a call: one is tried, and the rest of the call goes as single datagrams. Messages
+            // before it use GSO; so does the next call for messages that fit the route or have another destination.
             let short = numbered(16, 500);
             let more = numbered(16, 1_100);
             let all = [msgs(narrow, &short), msgs(narrow, &long), msgs(narrow, &more)].concat();
@@ -151,7 +150,7 @@ fn s4_a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
         let data = numbered(1, 3_500).concat();
         let meta = mmsg::SendMeta::new().with_segment_size(1_000);
         let msg = SendMsg::to(at(FAR_ROUTED, &receiver), &data).with_meta(&meta);
-        // Each ends its call.
+        // Each of these ends its call.
         for rest in [2, 1] {
             assert_eq!(near.send_batch(&[msg; 2][..rest]).expect("the device takes it"), 1);
         }
@@ -169,7 +168,7 @@ fn bulk_over_a_device_uses_gso_batches_and_loses_nothing() {
         for gro in [false, true] {
             let Some((near, receiver)) = pair(name, &far, gro) else { return };
             let payloads = numbered(5_000, 1_200);
-            // No more at a time than the receiver's buffer holds: no thread reads it meanwhile.
+            // No more at a time than the receiver's buffer holds, since no thread reads it meanwhile.
             for payloads in payloads.chunks(50) {
                 let msgs = msgs(at(FAR, &receiver), payloads);
                 assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 50);
@@ -184,22 +183,22 @@ fn bulk_over_a_device_uses_gso_batches_and_loses_nothing() {
     });
 }
 
-/// A socket that sees each IPv4 packet as it comes to the far end.
+/// A socket that sees each IPv4 packet as it arrives at the far end.
 fn tap(far: &Far) -> io::Result<Socket> {
-    // packet(7): the protocol is in network byte order, and packets begin with the IP header.
+    // packet(7): the protocol is in network byte order, and packets start with the IP header.
     let protocol = Protocol::from(i32::from((libc::ETH_P_IP as u16).to_be()));
     let tap = far.enter(|| Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol)))?;
     tap.set_read_timeout(Some(NET))?;
     Ok(tap)
 }
 
-/// The don't-fragment bit of each packet to `port`, until these have brought `bytes` bytes. A GSO batch
-/// that was not segmented on its way is one packet.
+/// The don't-fragment bits of the packets to `port`, until they have brought `bytes` bytes. An unsegmented GSO batch
+/// is one packet.
 fn dont_fragment_bits(mut tap: &Socket, port: u16, mut bytes: usize) -> Vec<bool> {
     let (mut bits, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     while bytes > 0 {
         let len = tap.read(&mut buffer).expect("what was sent comes by");
-        // RFC 791, section 3.1: nobody here sends IP options. RFC 768 for the rest.
+        // RFC 791, section 3.1, without IP options; RFC 768.
         let (ip, udp) = buffer[..len].split_at(20);
         if i32::from(ip[9]) == libc::IPPROTO_UDP && udp[2..4] == port.to_be_bytes() {
             bits.push(ip[6] & 0x40 != 0);
@@ -213,8 +212,8 @@ fn dont_fragment_bits(mut tap: &Socket, port: u16, mut bytes: usize) -> Vec<bool
 fn d28_the_dont_fragment_bit_is_as_documented() {
     let name = "d28_the_dont_fragment_bit_is_as_documented";
     with_far_end(name, |far| {
-        // For each setting the bit of single datagrams, of a batch that fits the MTU of 1,500 as a whole,
-        // and of one that does not. A new namespace has the kernel's default.
+        // For each setting, the bit of single datagrams, of a batch that fits the MTU of 1,500 as a whole, and of one
+        // that does not. `None` is the kernel's default in a new namespace.
         let cases = [
             (None, [true, true, false]),
             (Some(Fragmentation::Local), [true, true, false]),

@@ -1,5 +1,5 @@
-//! Messages with a segment size of their own, segmented in user space: sent once one of their datagrams was taken. The
-//! others are dropped where the socket does not take them, and counted.
+//! Messages with their own segment size, segmented in user space. Once one datagram was accepted the message counts
+//! as sent; datagrams that the socket does not accept are dropped and counted.
 
 use std::os::unix::net::UnixDatagram;
 use std::thread;
@@ -10,13 +10,13 @@ use crate::common::{NET, numbered, tick, would_block};
 use mmsg::offload::OffloadState;
 use mmsg::{BatchSocket, BatchSocketExt, Offload, SendMsg, SendQueue, UnixAddr};
 
-/// Bytes of a datagram.
+/// Length of a datagram.
 const SIZE: usize = 10;
 
-/// More datagrams than a Unix socket takes.
+/// More datagrams than a Unix socket accepts.
 const MANY: usize = 12_000;
 
-/// A message of so many datagrams, all of them different.
+/// A message of `datagrams` different datagrams.
 fn data(datagrams: usize) -> Vec<u8> {
     numbered(datagrams, SIZE).concat()
 }
@@ -25,14 +25,14 @@ fn message(data: &[u8]) -> SendMsg<'_> {
     SendMsg::new(data).with_segment_size(SIZE as u16)
 }
 
-/// A socket that does not wait and is soon full, and its peer.
+/// A non-blocking socket that is soon full, and its peer.
 fn narrow() -> (Offload<UnixDatagram>, UnixDatagram) {
     let (near, far) = unix_pair();
     near.set_nonblocking(true).expect("it is a flag");
     (Offload::new(near).expect("a Unix socket"), far)
 }
 
-/// Checks that the first `count` datagrams of the message have come, and nothing else.
+/// Checks that exactly the first `count` datagrams of the message arrived.
 #[track_caller]
 fn check_came(far: &UnixDatagram, data: &[u8], count: usize) {
     let mut buffer = [0; 64];
@@ -45,7 +45,7 @@ fn check_came(far: &UnixDatagram, data: &[u8], count: usize) {
     far.set_nonblocking(false).expect("it is a flag");
 }
 
-/// Datagrams that were sent and dropped.
+/// The numbers of datagrams sent and dropped.
 fn counted(near: &OffloadState) -> (usize, usize) {
     let counters = near.counters();
     (counters.sent as usize, counters.dropped as usize)
@@ -62,10 +62,10 @@ fn d8_a_full_socket_that_does_not_wait_drops_the_rest_of_a_message() {
         let (sent, dropped) = (after.0 - before.0, after.1 - before.1);
         assert!((1..MANY).contains(&sent), "round {round}: {sent} of {MANY} were sent");
         assert_eq!(sent + dropped, MANY);
-        // Full: nothing of the message is taken, so it is the caller's still.
+        // The socket is full and accepts nothing of the message, so the caller keeps it.
         assert!(would_block(near.send_batch(&[message(&data)])));
         assert_eq!(counted(&near), after);
-        // And nothing of it is remembered.
+        // The crate remembers nothing of it.
         check_came(&far, &data, sent);
     }
 }
@@ -117,7 +117,7 @@ fn a_socket_that_waits_takes_all_of_a_message() {
     assert_eq!(counted(&near), (MANY, 0));
 }
 
-/// As `check_came`, while the sender goes on.
+/// Like `check_came`, while the sender is still running.
 fn check_came_in_time(far: &UnixDatagram, data: &[u8]) {
     let mut buffer = [0; 64];
     for expected in data.chunks(SIZE) {
@@ -148,7 +148,7 @@ fn d8_a_flush_does_not_keep_what_was_sent_in_part() {
     }
 }
 
-/// An error is that of the first datagram.
+/// An error is about the first datagram.
 #[test]
 fn an_error_means_that_no_datagram_was_taken() {
     let near = Offload::new(UnixDatagram::unbound().expect("a socket")).expect("a Unix socket");

@@ -10,10 +10,10 @@ use crate::common::sockets::{addr, has_space_for, settle, udp4};
 use crate::common::{numbered, skip};
 use mmsg::{BatchSocket, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
-/// The longest UDP payload by the length field of IPv6 (RFC 8200, RFC 768).
+/// The longest UDP payload that IPv6's length field allows (RFC 8200, RFC 768).
 const NEEDED: usize = 65_527;
 
-/// A sender, a receiver with GRO on, and its address; `None`, and a word on it, without offload.
+/// A sender, a receiver with GRO on and its address; prints why and returns `None` without offload.
 fn pair(test: &str) -> Option<(Offload<UdpSocket>, Offload<UdpSocket>, SocketAddr)> {
     let (sender, receiver) = (udp4(), udp4());
     let to = addr(&receiver);
@@ -49,7 +49,7 @@ fn d19_buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
     for slot in [1, 1_500, 2_400, NEEDED - 1] {
         check_rejected(receiver.recv_into(&mut RecvBatch::new(64, slot)));
         check_rejected(receiver.recv_into(&mut RecvBatch::new(1, slot)));
-        // One message with too little space is enough, wherever it stands.
+        // One message with too little space is enough, at any position.
         for short in [0, 1, 2] {
             let mut memory = memory(3, NEEDED);
             memory[short].truncate(slot);
@@ -98,7 +98,7 @@ fn d19_any_buffer_will_do_without_gro() {
     assert_eq!(receiver.recv_into(&mut RecvBatch::new(1, 1_500)).expect("it is there"), 1);
 }
 
-/// Receives as many datagrams as were sent, and checks that they are those.
+/// Receives as many datagrams as were sent and compares them.
 #[track_caller]
 fn check_received(receiver: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[Vec<u8>]) {
     let mut came = Vec::new();
@@ -110,7 +110,7 @@ fn check_received(receiver: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[
     assert_eq!(came, sent);
 }
 
-/// Without the option the kernel no longer says where a queued message's datagrams end.
+/// Without the option, the kernel no longer tells where a queued message's datagrams end.
 #[test]
 fn d19_gro_stays_on_while_coalesced_datagrams_are_queued() {
     let name = "d19_gro_stays_on_while_coalesced_datagrams_are_queued";
@@ -124,7 +124,7 @@ fn d19_gro_stays_on_while_coalesced_datagrams_are_queued() {
         check_received(&receiver, &mut batch, &sent);
         assert!(!receiver.set_gro(false).expect("a UDP socket"));
         assert!(!receiver.gro());
-        // Now they come one by one, and that they are queued makes no difference.
+        // Now datagrams arrive singly, and queued ones do not matter.
         send(&sender, to, &sent);
         assert!(!receiver.set_gro(false).expect("a UDP socket"));
         check_received(&receiver, &mut RecvBatch::new(64, 1_500), &sent);
@@ -161,7 +161,7 @@ fn reports_gro(socket: &UdpSocket) -> bool {
     result == 0
 }
 
-/// An `Offload` knows of the GRO that it has turned on itself.
+/// An `Offload` only knows about GRO that it turned on itself.
 #[test]
 fn d19_a_short_buffer_shows_what_it_lost_where_others_turned_gro_on() {
     let name = "d19_a_short_buffer_shows_what_it_lost_where_others_turned_gro_on";
@@ -184,7 +184,8 @@ fn d19_a_short_buffer_shows_what_it_lost_where_others_turned_gro_on() {
     check_received(&receiver, &mut batch, &sent);
 }
 
-/// Flags belong to an arena, which reads the socket beneath. A peek leaves the message where it is, so any buffer will do.
+/// Only an arena takes flags, and it reads the plain socket. A peek leaves the message in place, so any buffer will
+/// do.
 #[test]
 fn d29_a_peek_is_not_counted_as_received() {
     let name = "d29_a_peek_is_not_counted_as_received";
@@ -236,7 +237,8 @@ fn d19_slices_too_short_for_gro_are_rejected_and_nothing_is_lost() {
     assert_eq!((counters.received_coalesced, counters.truncated), (count as u64, 0));
 }
 
-/// A program may offer more messages than a call takes: those behind cost nothing, the check of their capacity included.
+/// A program may offer more messages than a call takes. The excess must cost nothing, not even the check of its
+/// capacity.
 #[test]
 fn e6_a_hundred_thousand_messages_cost_no_more_than_those_of_one_call() {
     const OFFERED: usize = 100_000;
@@ -256,7 +258,7 @@ fn e6_a_hundred_thousand_messages_cost_no_more_than_those_of_one_call() {
         assert_eq!(sender.send_batch(&sends).expect("loopback takes it"), MOST);
         assert_eq!(sender.send_batch(&sends[..6]).expect("loopback takes it"), 6);
         settle();
-        // The short ones behind the first 1,024 are not looked at.
+        // Messages behind the first 1,024 are not checked.
         assert_eq!(receiver.recv_batch(&mut msgs).expect("they are there"), MOST);
         assert_eq!(receiver.recv_batch(&mut msgs).expect("they are there"), 6);
         check_rejected(receiver.recv_batch(&mut msgs[1..]));
@@ -269,7 +271,7 @@ fn e6_a_hundred_thousand_messages_cost_no_more_than_those_of_one_call() {
     assert_eq!(received.expect("they are there"), 2);
     check_rejected(receiver.recv_slices(&mut buffers[1..], &mut |_, _| {}));
 
-    // What cannot be sent matters as little there.
+    // Nor are those that cannot be sent.
     let port_0 = SendMsg::to(([127, 0, 0, 1], 0).into(), b".");
     for gso in [false, true] {
         sender.set_gso(gso);

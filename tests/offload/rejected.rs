@@ -1,6 +1,8 @@
-//! GSO batches that the kernel rejects go as their datagrams in the call that meets it, and what that says about GSO.
+//! GSO batches that the kernel rejects are sent as single datagrams in the same call. What such an error says about
+//! GSO.
 //!
-//! A filter rejects `sendmsg`, by which the only GSO batch of a call goes, and not its datagrams, which go by `sendmmsg`.
+//! The filter rejects `sendmsg`, which sends the only GSO batch of a call, but not `sendmmsg`, which sends its
+//! datagrams.
 
 use std::net::UdpSocket;
 use std::thread;
@@ -12,7 +14,7 @@ use crate::seccomp::{SENDMMSG_IS_A_LOOP, SENDMSG, deny};
 use mmsg::offload::GsoStatus;
 use mmsg::{Ancillary, Backend, BatchSocket, Offload, SendMsg};
 
-/// Runs a test on a thread whose GSO batches are rejected; the filter ends with the thread.
+/// Runs a test on a thread whose GSO batches are rejected. The filter ends with the thread.
 fn where_batches_fail(name: &str, errno: i32, test: impl FnOnce(&Offload<UdpSocket>) + Send) {
     if SENDMMSG_IS_A_LOOP || Backend::current() == Backend::Msg {
         return skip(name, "datagrams would go by sendmsg, too: the filter rejects both");
@@ -32,7 +34,7 @@ fn where_batches_fail(name: &str, errno: i32, test: impl FnOnce(&Offload<UdpSock
 fn n2_a_rejected_batch_goes_as_its_datagrams_in_the_call_that_meets_it() {
     let name = "n2_a_rejected_batch_goes_as_its_datagrams_in_the_call_that_meets_it";
     use GsoStatus::{On, Rejected};
-    // The error, the status then, and what is counted for the first call and for the second.
+    // The error, the status afterwards, and the counters of the first and the second call.
     let cases = [
         (libc::EIO, Rejected, [(1, 0), (1, 0)]),
         (libc::EOPNOTSUPP, Rejected, [(1, 0), (1, 0)]),
@@ -44,7 +46,7 @@ fn n2_a_rejected_batch_goes_as_its_datagrams_in_the_call_that_meets_it() {
     ];
     for (errno, status, counts) in cases {
         where_batches_fail(name, errno, |near| {
-            // Off for the socket: also for another destination.
+            // GSO is off for the whole socket, also for another destination.
             for counts in counts {
                 let far = udp4();
                 let data = numbered(40, 100);
@@ -64,7 +66,7 @@ fn n2_a_rejected_batch_goes_as_its_datagrams_in_the_call_that_meets_it() {
     }
 }
 
-/// With the error queue on, it may be an ICMP error ("protocol unreachable").
+/// With the error queue on, the error may come from ICMP ("protocol unreachable").
 #[test]
 fn n2_an_error_that_may_be_about_another_datagram_leaves_gso_on() {
     let name = "n2_an_error_that_may_be_about_another_datagram_leaves_gso_on";
@@ -77,7 +79,7 @@ fn n2_an_error_that_may_be_about_another_datagram_leaves_gso_on() {
     });
 }
 
-/// Without the datagrams getting through, the error says nothing about GSO.
+/// If the single datagrams fail too, the error says nothing about GSO.
 #[test]
 fn s7_an_error_of_the_datagrams_themselves_leaves_gso_on() {
     let name = "s7_an_error_of_the_datagrams_themselves_leaves_gso_on";
@@ -89,7 +91,7 @@ fn s7_an_error_of_the_datagrams_themselves_leaves_gso_on() {
     });
 }
 
-/// These are about the socket, not about the batch.
+/// These errors are about the socket, not the batch.
 #[test]
 fn n2_a_batch_that_meets_a_full_socket_or_an_earlier_error_is_not_rejected() {
     let name = "n2_a_batch_that_meets_a_full_socket_or_an_earlier_error_is_not_rejected";

@@ -16,7 +16,7 @@ use mmsg::{
 /// udp(7), include/uapi/linux/udp.h
 const UDP_CORK: i32 = 1;
 
-/// An offload with GSO; `None`, and a word on it, where the kernel has none.
+/// An `Offload` with GSO; prints why and returns `None` if the kernel has none.
 fn with_gso(name: &str) -> Option<Offload<UdpSocket>> {
     let near = Offload::new(udp4()).expect("a UDP socket");
     if !near.gso() {
@@ -32,7 +32,7 @@ fn send_each(near: &impl BatchSocket, msgs: &[SendMsg<'_>]) -> usize {
     sent.expect("the socket takes datagrams")
 }
 
-/// A firewall that checks lengths drops a batch of datagrams each of which it lets through.
+/// A firewall that checks lengths drops a batch although each of its datagrams would pass.
 #[test]
 fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
     let name = "d4_datagrams_pass_a_filter_that_rejects_their_gso_batch";
@@ -53,7 +53,7 @@ fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
         assert_eq!(near.flush(&mut queue).expect("each of them passes"), 40);
         assert_eq!(payloads(&far, 120), [&short[..], &short, &short].concat());
 
-        // One of them does not pass: the error is its own.
+        // One of them does not pass and gets its own error.
         let mixed = [&msgs[..2], &[SendMsg::to(to, &long[0])], &msgs[..2]].concat();
         let mut failed = Vec::new();
         let done = near
@@ -66,7 +66,7 @@ fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
         assert!(near.gso());
         let before = near.counters();
         assert_eq!((before.rejected_size, before.rejected_unsupported), (0, 0));
-        // In the middle of a call it is learned by a second question.
+        // In the middle of a call, only a second send shows it.
         let other = SendMsg::to(to, b"another length");
         let behind = [&[other], &msgs[..]].concat();
         assert_eq!(near.send_batch(&behind).expect("each of them passes"), 41);
@@ -84,7 +84,7 @@ fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
     });
 }
 
-/// Waits for the numbers of `count` datagrams with a time of sending.
+/// Waits for the send timestamps of `count` datagrams and returns their numbers.
 fn stamped(socket: &UdpSocket, count: usize) -> Vec<u32> {
     let mut ids = Vec::new();
     while ids.len() < count {
@@ -99,7 +99,7 @@ fn stamped(socket: &UdpSocket, count: usize) -> Vec<u32> {
     ids
 }
 
-/// The kernel would number and time a GSO batch as one.
+/// The kernel would give a whole GSO batch one number and one timestamp.
 #[test]
 fn d6_each_datagram_has_a_time_of_sending() {
     let name = "d6_each_datagram_has_a_time_of_sending";
@@ -108,7 +108,7 @@ fn d6_each_datagram_has_a_time_of_sending() {
         let taken = Ancillary::SEND_TIMESTAMP.enable(socket).expect("it is a socket");
         assert_eq!(taken, Ancillary::SEND_TIMESTAMP);
     };
-    // Asked for before the socket is wrapped; or later, and then `set_gso` learns of it.
+    // Enabled before the socket is wrapped, or later: then `set_gso` notices it.
     let before = udp4();
     ask(&before);
     let Some(after) = with_gso(name) else { return };
@@ -138,14 +138,14 @@ fn d6_each_datagram_has_a_time_of_sending() {
     }
 }
 
-/// `Offload` has no such method: its own would come before this one, and give something else than `()`.
+/// If `Offload` had this method, it would be called instead of this one and return something else than `()`.
 trait GetMut {
     fn get_mut(&mut self) {}
 }
 
 impl<S> GetMut for Offload<S> {}
 
-/// A socket that is put under the state of another sends other datagrams, or none.
+/// Under the state of another socket, a socket would send other datagrams or none.
 #[test]
 fn d17_the_gso_state_of_one_socket_is_not_used_for_another() {
     let name = "d17_the_gso_state_of_one_socket_is_not_used_for_another";
@@ -154,7 +154,7 @@ fn d17_the_gso_state_of_one_socket_is_not_used_for_another() {
     let far = udp4();
     let data = numbered(3, 100);
     let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(&far), data)).collect();
-    // The wrapper of each socket begins anew, whatever was set on the other and has been sent by it.
+    // Each wrapper starts anew, whatever the other socket was set to and has sent.
     first.set_gso(false);
     assert_eq!(first.send_batch(&msgs).expect("loopback takes it"), 3);
     let second = with_gso(name).expect("as above");
@@ -163,7 +163,7 @@ fn d17_the_gso_state_of_one_socket_is_not_used_for_another() {
     assert!(again.gso());
     assert_eq!((again.counters().sent, again.counters().send_calls), (0, 0));
 
-    // A socket that segments for itself does not come under it, and is sent to as it is.
+    // A socket that segments by itself is not wrapped, and keeps its setting.
     let own = again.into_inner();
     set_option(&own, SOL_UDP, UDP_SEGMENT, 100).expect("the kernel has GSO");
     let error = Offload::new(&own).expect_err("it would send other datagrams");
@@ -200,7 +200,7 @@ fn d20_gathered_messages_go_as_one_batch() {
     }
 }
 
-/// More buffers than the kernel takes in one message, and more than the arena holds at a time.
+/// More buffers than the kernel takes in a message, and more than the arena holds.
 #[test]
 fn d20_messages_of_many_buffers_are_batched_as_far_as_they_fit() {
     let Some(near) = with_gso("d20_messages_of_many_buffers") else { return };
@@ -239,14 +239,14 @@ fn d27_a_socket_with_a_segment_size_or_a_cork_of_its_own_is_not_wrapped() {
         }
         set_option(&socket, SOL_UDP, option, 0).expect("it was set");
         let near = Offload::new(&socket).expect("nothing is set");
-        // Set later, it can be asked for.
+        // An option set later is noticed on request.
         set_option(&socket, SOL_UDP, option, value).expect("as before");
         assert!(!near.set_gso(true));
         set_option(&socket, SOL_UDP, option, 0).expect("as before");
     }
 }
 
-/// The kernel's own way, with which a message is one datagram where the socket says otherwise.
+/// As in the kernel: 0 makes the message one datagram whatever the socket's option says.
 #[test]
 fn d35_a_segment_size_of_0_is_none() {
     let (near, far) = (udp4(), udp4());
@@ -290,7 +290,8 @@ fn d35_a_tos_of_0_takes_the_place_of_the_socket_s_own() {
     assert_eq!(seen, [0x48, 0x48, 0, 0, 0x48].map(Some));
 }
 
-/// Each of its datagrams may bring an ICMP error while the others leave. At most one waits here, and one in the kernel.
+/// Each of its datagrams may cause an ICMP error while the others leave. At most one error waits here, and one in the
+/// kernel.
 #[test]
 fn a_segmented_message_to_a_closed_port_fails_no_more_than_two_later_ones() {
     let closed = udp4();

@@ -1,4 +1,4 @@
-//! The sizes of buffers, and the count of datagrams that a full one drops.
+//! Buffer sizes, and the count of datagrams that a full buffer drops.
 
 use mmsg::options::{Drops, set_recv_buffer, set_send_buffer};
 use mmsg::{Ancillary, BatchSocket, RecvBatch};
@@ -33,16 +33,16 @@ fn n6_a_size_beyond_the_limit_is_no_error() {
             (set_send_buffer(&socket, wanted).expect("a UDP socket"), limit("wmem_max")),
         ];
         for (size, limit) in sizes {
-            // What was asked for with the right to it, the limit without.
+            // Privileged processes get the requested size, others the limit.
             let most = wanted.min(i32::MAX as usize / 2);
             assert!(size == most || limit.is_none_or(|limit| size == limit), "{size}, {limit:?}");
         }
     }
-    // Any size is possible, the kernel has a least one.
+    // Any size can be requested; the kernel has a minimum.
     assert!(set_recv_buffer(&udp4(), 0).expect("a UDP socket") > 0);
 }
 
-/// In a namespace, so that nothing else on loopback gets in between.
+/// In a namespace, so that no other traffic on loopback interferes.
 #[test]
 fn what_a_full_buffer_drops_is_counted() {
     in_namespace("what_a_full_buffer_drops_is_counted", || {
@@ -65,7 +65,7 @@ fn what_a_full_buffer_drops_is_counted() {
                 }
             }
         }
-        // One more brings the count of those dropped after the last that was received.
+        // One more datagram brings the count of those dropped after the last received one.
         from.send_to(b"last", addr(&to)).expect("loopback takes a datagram");
         crate::common::sockets::settle();
         to.recv_into(&mut batch).expect("there is space for it");

@@ -1,4 +1,4 @@
-//! The options alone: their effect needs a device (`tests/networks`).
+//! Only the socket options. Their effect needs a device (`tests/networks`).
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn busy_polling_is_set_and_taken_back() {
         }
         assert_eq!(u64::from(value(SO_BUSY_POLL)), micros);
     }
-    // Less than a microsecond is none.
+    // Less than a microsecond counts as 0.
     set_busy_poll(&socket, Duration::from_nanos(999)).expect("zero is always allowed");
     assert_eq!(value(SO_BUSY_POLL), 0);
 
@@ -33,7 +33,7 @@ fn busy_polling_is_set_and_taken_back() {
     assert_eq!(value(SO_PREFER_BUSY_POLL), 1);
     set_prefer_busy_poll(&socket, false).expect("it has it");
     assert_eq!(value(SO_PREFER_BUSY_POLL), 0);
-    // Linux has no way to read this one.
+    // Linux cannot read this option back.
     for packets in [0, 1, 64, u16::MAX] {
         set_busy_poll_budget(&socket, packets).expect("it has it");
     }

@@ -1,11 +1,11 @@
-//! Constant options as socket options, changing ones as control messages.
+//! Constant options as socket options, varying ones as control messages.
 
 use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, SendMsg};
 use socket2::SockRef;
 
 use crate::common::sockets::{addr, connected};
 
-/// The option serves every message, and a message's own bits go before it.
+/// The socket option applies to every message, and a message's own bits override it.
 #[test]
 fn n7_constant_ecn_needs_no_control_message() {
     let (from, to) = connected();

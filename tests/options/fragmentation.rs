@@ -1,5 +1,5 @@
-//! What may be fragmented, and the path MTU of loopback. Routers are asked in `tests/ancillary/routes.rs`,
-//! and the don't-fragment bit is looked at in `tests/offload/namespaces.rs`.
+//! Fragmentation settings, and the path MTU of loopback. `tests/ancillary/routes.rs` tests routers,
+//! `tests/offload/namespaces.rs` the don't-fragment bit.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -12,7 +12,7 @@ use crate::common::sockets::{addr, dual_stack, udp4, udp6, unix_pair};
 const ALL: [Fragmentation; 4] =
     [Fragmentation::Allow, Fragmentation::Local, Fragmentation::Never, Fragmentation::Probe];
 
-/// Of each family, and of both.
+/// A socket of each family, and one of both.
 fn sockets() -> Vec<UdpSocket> {
     [Some(udp4()), udp6(), dual_stack()].into_iter().flatten().collect()
 }
@@ -29,7 +29,7 @@ fn d28_a_setting_is_read_back_on_each_family() {
     }
 }
 
-/// The kernel decides by the option of the datagram's family.
+/// The kernel uses the option of the datagram's family.
 #[test]
 fn d28_a_dual_stack_socket_has_the_setting_for_both_families() {
     let Some(socket) = dual_stack() else { return };
@@ -68,7 +68,7 @@ fn the_path_mtu_is_that_of_the_peer() {
         }
         for peer in peers {
             socket.connect(&peer).expect("loopback");
-            // No IPv4 packet is longer than its length field can say.
+            // IPv4's length field limits a packet's length.
             let most = if peer.contains("127.0.0.1") { 65_535 } else { usize::MAX };
             let mtu = path_mtu(&socket).expect("it is connected");
             assert_eq!(mtu, loopback_mtu().min(most), "{peer}");
@@ -78,6 +78,6 @@ fn the_path_mtu_is_that_of_the_peer() {
 
 fn loopback_mtu() -> usize {
     let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu");
-    // The default of Linux since 3.11.
+    // The default since Linux 3.11.
     mtu.ok().and_then(|mtu| mtu.trim().parse().ok()).unwrap_or(65_536)
 }

@@ -10,5 +10,5 @@ mod fragmentation;
 mod pacing;
 mod ports;
 
-/// No test here depends on it.
+/// No test here depends on the backend.
 const BACKEND: Option<mmsg::Backend> = None;

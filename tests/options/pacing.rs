@@ -1,4 +1,4 @@
-//! The option alone: the spacing itself is that of the fq queueing discipline.
+//! Only the socket option; the fq queueing discipline does the pacing.
 
 use mmsg::options::set_max_pacing_rate;
 
@@ -15,7 +15,7 @@ fn a_pacing_rate_is_set_and_taken_back() {
         set_max_pacing_rate(&socket, Some(bytes)).expect("Linux 3.13");
         assert_eq!(rate(), bytes as u32);
     }
-    // A rate beyond 32 bits reads as no limit in 32 bits.
+    // In 32 bits, a rate beyond them reads as "no limit".
     set_max_pacing_rate(&socket, Some(u64::MAX)).expect("Linux 3.13");
     assert!(rate() >= u32::MAX - 1);
     set_max_pacing_rate(&socket, None).expect("Linux 3.13");

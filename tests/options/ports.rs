@@ -25,7 +25,7 @@ fn port(socket: &Socket) -> u16 {
 
 #[test]
 fn a_range_limits_the_ports_chosen() {
-    // Within the system's own range, which is rarely changed.
+    // Inside the system's default range.
     let ports = 40_000..=40_063;
     for family in [Domain::IPV4, Domain::IPV6] {
         let (socket, any) = local(family);

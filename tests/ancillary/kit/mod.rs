@@ -1,7 +1,6 @@
-//! What the tests of ancillary data share: sockets, every way to receive, waiting for the error
-//! queue, and network namespaces.
+//! Shared by the tests of ancillary data: sockets, all ways to receive, waiting for reports, network namespaces.
 
-// Each test binary uses a part of it.
+// Each test binary uses only a part.
 #![allow(dead_code, unused_imports)]
 
 pub mod net;
@@ -21,7 +20,7 @@ use mmsg::Ancillary;
 use mmsg::error_queue::{Event, Report, drain_errors};
 use socket2::{Domain, Socket, Type};
 
-/// A blocking socket with the net below it.
+/// A blocking socket with a time limit on receives.
 #[track_caller]
 pub fn bind(addr: impl Into<SocketAddr>) -> UdpSocket {
     netted(UdpSocket::bind(addr.into()).expect("an address of this host"))
@@ -37,7 +36,7 @@ pub fn udp6() -> UdpSocket {
     bind((Ipv6Addr::LOCALHOST, 0))
 }
 
-/// On every address, IPv6 only or of both families.
+/// On all addresses: IPv6 only, or both families.
 pub fn any6(only_v6: bool) -> UdpSocket {
     let socket = Socket::new(Domain::IPV6, Type::DGRAM, None).expect("an IPv6 socket");
     socket.set_only_v6(only_v6).expect("an option of every Linux");
@@ -45,12 +44,12 @@ pub fn any6(only_v6: bool) -> UdpSocket {
     netted(socket.into())
 }
 
-/// On every address of both families.
+/// On all addresses of both families.
 pub fn dual_stack() -> UdpSocket {
     any6(false)
 }
 
-/// A socket whose senders get ECONNREFUSED: it is connected to itself.
+/// A socket that rejects datagrams with ECONNREFUSED, because it is connected to itself.
 pub fn refusing(ip: impl Into<IpAddr>) -> UdpSocket {
     let socket = bind((ip.into(), 0));
     socket.connect(addr(&socket)).expect("connecting does nothing but remember");
@@ -76,18 +75,18 @@ pub fn index(device: &str) -> u32 {
     index
 }
 
-/// The port of `socket` at another address of this host.
+/// Another address of this host, with the port of `socket`.
 pub fn at(ip: &str, socket: &UdpSocket) -> SocketAddr {
     SocketAddr::new(self::ip(ip), addr(socket).port())
 }
 
-/// Asks for all of these; fails the test if the platform lacks one.
+/// Enables all of these; fails the test if the platform lacks one.
 #[track_caller]
 pub fn ask(socket: &UdpSocket, wanted: Ancillary) {
     assert_eq!(wanted.enable(socket).expect("it is a socket"), wanted);
 }
 
-/// Whether `poll` reports the socket as being in error, after at most `wait`.
+/// Whether `poll` reports an error on the socket within `wait`.
 pub fn in_error(socket: &UdpSocket, wait: Duration) -> bool {
     let mut look = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
     let wait = i32::try_from(wait.as_millis()).expect("a short time");
@@ -97,7 +96,7 @@ pub fn in_error(socket: &UdpSocket, wait: Duration) -> bool {
     look.revents & libc::POLLERR != 0
 }
 
-/// Waits until the error queue has `count` reports, and returns them.
+/// Waits for `count` reports and returns them.
 #[track_caller]
 pub fn reports(socket: &UdpSocket, count: usize) -> Vec<Report> {
     let mut taken = Vec::new();
@@ -110,7 +109,7 @@ pub fn reports(socket: &UdpSocket, count: usize) -> Vec<Report> {
     taken
 }
 
-/// The event, its destination and its reporter.
+/// A report's event, destination and reporter.
 pub fn summary(report: &Report) -> (Event, Option<SocketAddr>, Option<IpAddr>) {
     (report.event, report.dest, report.reporter.map(|addr| addr.ip()))
 }

@@ -1,7 +1,6 @@
-//! Network namespaces of a test's own: hosts, and a router between them.
+//! Network namespaces: hosts, and a router between them.
 //!
-//! A namespace has no name; it lives as long as its [`Host`], so nothing is left behind, however
-//! the test ends.
+//! A namespace has no name and lives as long as its [`Host`], so nothing is left behind however the test ends.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,11 +17,11 @@ use super::{NET, bind, skip};
 pub struct Host(File);
 
 impl Host {
-    /// A new one in which loopback is up and these `ip` commands were carried out; `None`, and a
-    /// word on it, where the process may make none or there is no `ip`.
+    /// A new namespace with loopback up, after these `ip` commands. Prints why and returns `None` if the process may
+    /// not make one or there is no `ip`.
     pub fn new(test: &str, commands: &[&str]) -> Option<Self> {
         let made = thread::spawn(|| {
-            // SAFETY: it takes no pointers; the namespace changes for this thread alone.
+            // SAFETY: it takes no pointers; it changes the namespace of this thread only.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -45,11 +44,11 @@ impl Host {
         Some(host)
     }
 
-    /// Runs `call` in a thread that is in the namespace. Sockets that it makes stay in there.
+    /// Runs `call` in a thread inside the namespace. Sockets that it makes stay there.
     pub fn within<R: Send>(&self, call: impl FnOnce() -> R + Send) -> R {
         let fd = self.0.as_raw_fd();
         let entered = move || {
-            // SAFETY: it takes no pointers; the namespace changes for this thread alone.
+            // SAFETY: it takes no pointers; it changes the namespace of this thread only.
             let result = unsafe { libc::setns(fd, libc::CLONE_NEWNET) };
             assert_eq!(result, 0, "{}", io::Error::last_os_error());
             call()
@@ -59,7 +58,7 @@ impl Host {
         })
     }
 
-    /// Carries out `ip` commands in the namespace.
+    /// Runs `ip` commands in the namespace.
     pub fn ip(&self, commands: &[&str]) {
         let output = self.within(|| {
             let mut ip = Command::new("ip")
@@ -77,7 +76,7 @@ impl Host {
         assert!(output.status.success(), "ip {commands:?}: {errors}");
     }
 
-    /// Sets what stands under /proc/sys/net.
+    /// Writes a setting under /proc/sys/net.
     pub fn set(&self, name: &str, value: &str) {
         let path = format!("/proc/sys/net/{name}");
         let written = self.within(|| fs::write(&path, value));
@@ -90,7 +89,7 @@ impl Host {
         self.within(|| bind(addr))
     }
 
-    /// Lays a cable from `device` here to `far_device` there.
+    /// Connects `device` here to `far_device` there with a virtual cable.
     pub fn cable(&self, device: &str, far: &Self, far_device: &str) {
         let there = format!("/proc/{}/fd/{}", std::process::id(), far.0.as_raw_fd());
         let add = format!("link add {device} type veth peer name {far_device} netns {there}");
@@ -98,7 +97,7 @@ impl Host {
     }
 }
 
-/// A client, a router and a server. From the router to the server 1,280 bytes fit.
+/// A client, a router and a server. The MTU between router and server is 1,280 bytes.
 ///
 /// ```text
 /// client c 10.9.1.1 --- 10.9.1.254 r0 router r1 10.9.2.254 --- 10.9.2.1, 10.9.2.2 s server
@@ -111,7 +110,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// `None`, and a word on it, where it cannot be made.
+    /// Prints why and returns `None` if the network cannot be made.
     pub fn new(test: &str) -> Option<Self> {
         let new = || Host::new(test, &[]);
         let (client, router, server) = (new()?, new()?, new()?);
@@ -120,8 +119,8 @@ impl Route {
             for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
                 host.set(path, "0");
             }
-            // Each datagram is answered for, not only some of them. (IPv4 by the mask of limited types: up to
-            // Linux 6.12, a rate limit of 0 empties the bucket from which `ip_error` takes as well.)
+            // Each rejected datagram gets an ICMP error. (For IPv4 through the mask of limited types: up to Linux
+            // 6.12, a rate limit of 0 empties the bucket that `ip_error` uses too.)
             for path in ["ipv4/icmp_ratemask", "ipv6/icmp/ratelimit"] {
                 host.set(path, "0");
             }
@@ -132,7 +131,7 @@ impl Route {
         client.cable("c", &router, "r0");
         router.cable("r1", &server, "s");
         for (host, device) in [(&client, "c"), (&router, "r0"), (&router, "r1"), (&server, "s")] {
-            // The kernel soon repeats a neighbour request that met a device not yet up.
+            // The kernel soon repeats a neighbour request that was sent before the device was up.
             for family in ["ipv4", "ipv6"] {
                 host.set(&format!("{family}/neigh/{device}/retrans_time_ms"), "20");
             }
@@ -167,7 +166,7 @@ impl Route {
     }
 }
 
-/// Sends until a datagram arrives: the devices are up and neighbours know each other then.
+/// Sends until a datagram arrives. Then devices are up and neighbours are known.
 pub fn warm_up((from, from_addr): (&Host, &str), (to, to_addr): (&Host, &str)) {
     let (from, to) = (from.bind(from_addr), to.bind(to_addr));
     to.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");

@@ -1,4 +1,4 @@
-//! Every way to receive, with copies of what was received, to compare the ways.
+//! All ways to receive, with copies of what they received, so that tests can compare them.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, PoisonError};
@@ -15,14 +15,14 @@ pub struct Got {
     pub truncated: bool,
     pub control_truncated: bool,
     pub datagrams: Vec<Vec<u8>>,
-    /// Level, type and length of each control message; empty without a `ControlBuf`.
+    /// Level, type and data of each control message; empty without a `ControlBuf`.
     pub raw: Vec<(i32, i32, Vec<u8>)>,
 }
 
 /// A way to receive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
-    /// `RecvMsg`s without space of their own for control messages.
+    /// `RecvMsg`s without a `ControlBuf`.
     Msgs(Backend),
     /// `RecvMsg`s with a `ControlBuf` each.
     MsgsRaw(Backend),
@@ -45,7 +45,7 @@ impl Way {
     pub fn receive(self, socket: &UdpSocket, count: usize) -> Vec<Got> {
         let mut got = Vec::new();
         while got.len() < count {
-            // More space than there are messages, so that unused slots are part of the test.
+            // Offers more space than needed, to test unused slots too.
             got.extend(self.once(socket, count - got.len() + 3));
         }
         assert_eq!(got.len(), count, "{self:?}: more came than were sent");
@@ -96,7 +96,7 @@ fn recv_msgs(
 }
 
 fn recv_batch(backend: Backend, socket: &UdpSocket, capacity: usize) -> Vec<Got> {
-    // The backend of a `RecvBatch` is the process's: one test at a time may choose it.
+    // A `RecvBatch` uses the backend of the process, so only one test at a time may select it.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     backend.make_process_default().expect("Linux has both");
