@@ -1,11 +1,11 @@
-//! An echo server by the feature `tokio`, for minutes under load: its memory stays what it is, and
-//! at the end no descriptor and no task is left.
+//! An echo server on tokio for minutes under load: its memory must not grow, and at the end no descriptor and no task
+//! may be left.
 //!
 //! ```text
 //! cargo test --release --features tokio --test soak -- --ignored --nocapture
 //! ```
 //!
-//! It takes ten minutes; `SOAK_SECONDS` says how many seconds instead.
+//! Takes ten minutes, or `SOAK_SECONDS`.
 #![cfg(all(target_os = "linux", feature = "tokio"))]
 
 use std::fs;
@@ -19,22 +19,22 @@ use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-/// Pairs of a server and a client, half of them through `Offload`.
+/// Pairs of server and client, half of them with `Offload`.
 const PAIRS: usize = 4;
-/// Datagrams that a client has on their way.
+/// Datagrams in flight for each client.
 const WINDOW: usize = 48;
 const SIZE: usize = 700;
-/// Growth of resident memory that is no leak: pages that a batch has not reached before, and what
-/// the allocator keeps. One leaked datagram of a thousand would come to more within seconds.
+/// Growth of resident memory that is no leak: parts of a batch used for the first time, and memory that the allocator
+/// keeps. Leaking one datagram of a thousand would exceed it within seconds.
 const SLACK_KIB: u64 = 2_048;
-/// How long a datagram may take before it counts as lost: longer than a busy machine takes for any.
+/// After this time a datagram counts as lost. No busy machine takes as long.
 const LOST: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Counts {
     echoed: AtomicU64,
     lost: AtomicU64,
-    /// Futures that were dropped before they had received anything.
+    /// Futures dropped before they had received anything.
     dropped: AtomicU64,
 }
 
@@ -57,7 +57,7 @@ fn addr(socket: &impl AsyncBatchSocket<Socket = UdpSocket>) -> SocketAddr {
     socket.tokio_socket().local_addr().expect("it is bound")
 }
 
-/// Sends back every datagram, until it is aborted.
+/// Sends back every datagram until aborted.
 async fn echo(socket: impl AsyncBatchSocket) {
     let (mut batch, mut queue) = (RecvBatch::for_gro(16), SendQueue::new(4 << 20));
     loop {
@@ -70,7 +70,7 @@ async fn echo(socket: impl AsyncBatchSocket) {
     }
 }
 
-/// Keeps a window of datagrams on their way and checks what comes back, until `stop` is set.
+/// Keeps a window of datagrams in flight and checks what comes back, until `stop` is set.
 async fn load(
     socket: impl AsyncBatchSocket,
     to: SocketAddr,
@@ -89,7 +89,7 @@ async fn load(
             sent += socket.send_batch(&msgs[sent..]).await.expect("it runs");
         }
         if round % 16 == 0 {
-            // A dropped future loses nothing, at any stage.
+            // A dropped future must lose nothing, at any stage.
             let dropped = timeout(Duration::ZERO, socket.recv_into(&mut batch)).await;
             if dropped.is_err() {
                 counts.dropped.fetch_add(1, Ordering::Relaxed);
@@ -100,7 +100,7 @@ async fn load(
             match timeout(LOST, socket.recv_into(&mut batch)).await {
                 Ok(received) => {
                     received.expect("no error on loopback");
-                    // A datagram of an earlier round, counted as lost, may still come.
+                    // A datagram of an earlier round, already counted as lost, may still arrive.
                     back += batch.iter().filter(|datagram| datagram.data() == payload).count();
                 }
                 Err(_) => {
@@ -114,7 +114,7 @@ async fn load(
     }
 }
 
-/// Starts the pairs, and returns the tasks of the servers and those of the clients.
+/// Starts the pairs and returns the tasks of servers and clients.
 async fn start(counts: &Arc<Counts>, stop: &Arc<AtomicBool>) -> [Vec<JoinHandle<()>>; 2] {
     let (mut servers, mut clients) = (Vec::new(), Vec::new());
     for i in 0..PAIRS {
@@ -156,7 +156,7 @@ fn an_echo_under_load_keeps_its_memory_and_leaves_nothing() {
             assert!(server.await.expect_err("it was aborted").is_cancelled(), "a server failed");
         }
     });
-    // A joined task may still be in the runtime for a moment.
+    // The runtime may keep a joined task for a moment.
     let end = Instant::now() + LOST;
     while runtime.metrics().num_alive_tasks() > 0 {
         assert!(Instant::now() < end, "tasks are left");
@@ -165,12 +165,12 @@ fn an_echo_under_load_keeps_its_memory_and_leaves_nothing() {
     assert_eq!(descriptors(), open, "descriptors are left");
     let (echoed, lost) =
         (counts.echoed.load(Ordering::Relaxed), counts.lost.load(Ordering::Relaxed));
-    // Loopback drops what a receive buffer has no space for; the windows fit.
+    // Loopback drops datagrams that a receive buffer has no space for; the windows fit.
     assert!(echoed > 0 && lost * 1_000 <= echoed, "{lost} lost, {echoed} echoed");
     assert!(grown <= SLACK_KIB, "resident memory has grown by {grown} KiB");
 }
 
-/// Prints figures now and then, and returns by how many KiB resident memory has grown after the first
+/// Prints figures from time to time. Returns by how many KiB resident memory grew after the first tenth of the time.
 /// tenth of the time.
 async fn watch(time: Duration, counts: &Counts) -> u64 {
     let (start, step) = (Instant::now(), time / 20);

@@ -1,4 +1,4 @@
-//! The library's source: calls that it must not contain, and pages that name its tests, functions and files.
+//! The library's source: calls that it must not contain, and pages that must agree with it.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,13 +17,12 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Some sandboxes end a process that makes system calls by their numbers, so the library makes
-/// them by the C library's functions.
+/// Some sandboxes kill a process that makes system calls by number, so the library calls functions of the C library.
 #[test]
 fn p1_system_calls_are_made_by_the_c_library() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     if !source.is_dir() {
-        // An emulated machine has the test binary alone.
+        // An emulated machine has only the test binary.
         let _ = writeln!(io::stderr().lock(), "skipped: p1: the source is not here");
         return;
     }
@@ -36,7 +35,7 @@ fn p1_system_calls_are_made_by_the_c_library() {
             assert_eq!(found, None, "{}:{number}: {line}", path.display());
         }
     }
-    // The search covered the right files: these make the calls.
+    // Shows that the search covers the right files: these two make the calls.
     for (file, call) in [("mmsg.rs", "calls::sendmmsg("), ("calls.rs", "libc::sendmsg(")] {
         let text =
             fs::read_to_string(source.join("sys/unix").join(file)).expect("a file of sys/unix");
@@ -44,8 +43,8 @@ fn p1_system_calls_are_made_by_the_c_library() {
     }
 }
 
-/// A row of the table of faults names its tests, and each of these is there. A name that ends in `*`
-/// is the beginning of some.
+/// Each row of the table of faults names tests that exist. A name that ends in `*` stands for all names that start
+/// so.
 #[test]
 fn every_fault_of_the_table_has_its_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -61,7 +60,7 @@ fn every_fault_of_the_table_has_its_test() {
     }
     let mut named = 0;
     for row in table.lines().filter(|line| line.starts_with("| ")) {
-        // The last column; headings and figures have no names in it.
+        // The names are in the last column; headings and figures have none there.
         let tests = row.trim_end_matches(" |").rsplit(" | ").next().expect("a column");
         for name in tests.split('`').skip(1).step_by(2) {
             let wanted = match name.strip_suffix('*') {
@@ -75,7 +74,7 @@ fn every_fault_of_the_table_has_its_test() {
     assert!(named > 50, "the table has {named} names");
 }
 
-/// The text of ARCHITECTURE.md between two headings; `None` where the source is not.
+/// The text of ARCHITECTURE.md between two headings; `None` where the source is absent.
 fn architecture(from: &str, to: &str) -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let Ok(page) = fs::read_to_string(root.join("ARCHITECTURE.md")) else {
@@ -86,12 +85,12 @@ fn architecture(from: &str, to: &str) -> Option<String> {
     Some(rest.split_once(to).expect("the second heading").0.to_owned())
 }
 
-/// What stands in backticks.
+/// The words in backticks.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// The tags that a test's name begins with: `D7` and `E2` of `d7_e2_...`.
+/// The tags at the start of a test's name: `D7` and `E2` for `d7_e2_...`.
 fn tags(name: &str) -> impl Iterator<Item = String> {
     let is_tag = |part: &&str| {
         let number = part.strip_prefix(|first| "rseampcdn".contains(first));
@@ -100,7 +99,7 @@ fn tags(name: &str) -> impl Iterator<Item = String> {
     name.split('_').take_while(is_tag).map(str::to_uppercase)
 }
 
-/// A row of `docs/tags.md` names tests that are there and carry its tag, and a test's tag has a row.
+/// Each row of `docs/tags.md` names existing tests with its tag, and each tag of a test has a row.
 #[test]
 fn each_tag_has_its_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -126,7 +125,7 @@ fn each_tag_has_its_tests() {
             continue;
         }
         rows.push(cells[0]);
-        // What a page settles has three cells, and no test.
+        // Rows about pages have three cells and no test.
         let Some(tests) = cells.get(3) else { continue };
         assert!(tests.contains('`'), "{} has no test", cells[0]);
         for name in names(tests) {
@@ -214,14 +213,14 @@ fn each_invariant_has_its_tests() {
     assert_eq!(rows.len(), 5);
     for row in rows {
         let tests = row.rsplit(" | ").next().expect("a cell");
-        // Types of the library stand among the tests: their examples must not compile.
+        // Types in this cell are skipped: their examples must not compile.
         for name in names(tests).filter(|name| name.contains('_') && *name != "compile_fail") {
             assert!(source.contains(&format!("fn {name}(")), "no test {name}: {row}");
         }
     }
 }
 
-/// What is not compiled for Windows is named in `docs/windows.md`: test binaries, modules of the suites, tests.
+/// `docs/windows.md` names everything that is not compiled for Windows: test binaries, modules, tests.
 #[test]
 fn every_test_that_windows_lacks_is_named() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -258,7 +257,7 @@ fn every_test_that_windows_lacks_is_named() {
             if line.starts_with("#[cfg(") {
                 under_gate = is_gate(line);
             } else if let Some(module) = name("mod ").filter(|_| under_gate) {
-                // What a module shares with another binary is no test.
+                // Modules shared with another binary contain no tests.
                 gated.extend(
                     (!["kit", "seccomp", "veth"].contains(&&*module))
                         .then(|| format!("{folder}/{module}")),

@@ -1,7 +1,7 @@
-//! Batches against a naive twin: the same datagrams sent and received one at a time with std.
+//! Batches compared with a naive twin that sends and receives the same datagrams one at a time with std.
 //!
-//! Whatever the sizes, destinations, batch sizes and buffers: the same datagrams fail with the same
-//! errors, and the same bytes arrive, in the same slices, from the same sources, in the same order.
+//! Whatever the sizes, destinations, batch sizes and buffers: the same datagrams must fail with the same errors, and
+//! the same bytes must arrive in the same slices, from the same sources, in the same order.
 
 mod common;
 
@@ -19,32 +19,32 @@ use common::BACKENDS;
 use common::recv::Got;
 use common::sockets::{addr, udp4};
 
-/// Every arena here has its own.
+/// Every arena here selects its own.
 const BACKEND: Option<Backend> = None;
 
-/// A datagram to be sent: to which of the receivers, and the lengths of the parts it is made of.
+/// A datagram to send: its receiver and the lengths of its parts.
 #[derive(Clone, Debug)]
 struct Outgoing {
     to: usize,
     parts: Vec<usize>,
 }
 
-/// A round: datagrams that one batch sends, and how they are received.
+/// A round: datagrams sent as one batch, and how to receive them.
 #[derive(Clone, Debug)]
 struct Round {
     from: usize,
     outgoing: Vec<Outgoing>,
-    /// The buffers of received datagrams; the `k`th of a receiver gets the `k`th, again and again.
+    /// Buffers for received datagrams; a receiver uses them in turn.
     shapes: Vec<Vec<usize>>,
     /// Messages offered to one receive.
     offered: usize,
     full_len: bool,
 }
 
-/// The outcome of a round: which datagrams failed and why, and the datagrams of each receiver.
+/// The outcome of a round: which datagrams failed and why, and what each receiver got.
 type Outcome = (Vec<(usize, i32)>, [Vec<Received>; 2]);
 
-/// A received datagram: its bytes by buffer, its source, and its full length if that is known.
+/// A received datagram: its bytes by buffer, its source, and its full length if known.
 #[derive(Clone, Debug, PartialEq)]
 struct Received {
     slices: Vec<Vec<u8>>,
@@ -54,9 +54,9 @@ struct Received {
 }
 
 fn outgoing() -> impl Strategy<Value = Outgoing> {
-    // Few parts and mostly small ones, so that a round fits any receive buffer.
+    // Few and mostly small parts, so that a round fits any receive buffer.
     let part = prop_oneof![6 => 0usize..40, 2 => 0usize..700, 1 => Just(0)];
-    // Longer than any datagram may be.
+    // Longer than any datagram.
     let too_long = Just(vec![70_000]);
     let parts = prop_oneof![24 => vec(part, 0..4), 1 => too_long];
     (0usize..2, parts).prop_map(|(to, parts)| Outgoing { to, parts })
@@ -129,7 +129,7 @@ fn naive(sockets: &Sockets, round: &Round) -> Outcome {
                 rest = more;
             }
             let truncated = !rest.is_empty();
-            // The system reports it on request, if it is Linux.
+            // Only Linux reports it on request.
             let linux = cfg!(any(target_os = "linux", target_os = "android"));
             let full_len = (round.full_len && linux || !truncated).then_some(len);
             arrived.push(Received {
@@ -144,7 +144,7 @@ fn naive(sockets: &Sockets, round: &Round) -> Outcome {
     (failed, got)
 }
 
-/// By batches through an arena, past datagrams that fail.
+/// Sends batches through an arena and continues after datagrams that fail.
 fn batched(arena: &mut MmsgBuf, sockets: &Sockets, round: &Round) -> Outcome {
     let data = payloads(round);
     let parts: Vec<Vec<IoSlice<'_>>> =
@@ -169,7 +169,7 @@ fn batched(arena: &mut MmsgBuf, sockets: &Sockets, round: &Round) -> Outcome {
     (failed, got)
 }
 
-/// `data` in parts of these lengths.
+/// Splits `data` into parts of these lengths.
 fn split<'a>(mut data: &'a [u8], lens: &[usize]) -> Vec<IoSlice<'a>> {
     let part = |len: &usize| {
         let (part, rest) = data.split_at(*len);
@@ -199,7 +199,7 @@ fn receive(
             .iter_mut()
             .map(|parts| parts.iter_mut().map(|p| IoSliceMut::new(p)).collect())
             .collect();
-        // One buffer goes the plain way, several the scattered one.
+        // One buffer takes the plain path, several the scattered one.
         let mut msgs: Vec<_> = buffers
             .iter_mut()
             .map(|parts| match &mut parts[..] {
@@ -220,7 +220,7 @@ fn receive(
     arrived
 }
 
-/// How many datagrams a receiver is to get.
+/// How many datagrams a receiver should get.
 fn expected(round: &Round, receiver: usize, failed: &[(usize, i32)]) -> usize {
     let sent = |(i, one): &(usize, &Outgoing)| {
         one.to == receiver && !failed.iter().any(|(index, _)| index == i)
@@ -228,12 +228,12 @@ fn expected(round: &Round, receiver: usize, failed: &[(usize, i32)]) -> usize {
     round.outgoing.iter().enumerate().filter(sent).count()
 }
 
-/// The same by the trait, in one of the ways it has, into a [`RecvBatch`].
+/// The same with one of the trait's ways, into a [`RecvBatch`].
 fn by_trait(way: usize, sockets: &Sockets, round: &Round, slot: usize) -> [Vec<Got>; 2] {
     let socket: &dyn BatchSocket = &sockets.senders[round.from];
     let data = payloads(round);
     let all = round.outgoing.iter().zip(&data);
-    // A failure ends a flush: here there are none.
+    // A failure would end a flush, so there are none here.
     let good = all.filter(|(_, data)| data.len() < 65_000);
     let msgs: Vec<_> = good
         .clone()
@@ -262,8 +262,8 @@ fn by_trait(way: usize, sockets: &Sockets, round: &Round, slot: usize) -> [Vec<G
 }
 
 fn config() -> ProptestConfig {
-    // A case is a few hundred system calls, which an emulated machine makes slowly. Where the
-    // environment asks for fewer (PROPTEST_CASES), it gets fewer.
+    // A case makes a few hundred system calls, which are slow in an emulated machine. The environment may ask for
+    // fewer cases (PROPTEST_CASES).
     let default = ProptestConfig::default();
     let cases = default.cases.min(if common::is_emulated() { 16 } else { 48 });
     ProptestConfig { cases, failure_persistence: None, ..default }
@@ -275,7 +275,7 @@ proptest! {
     #[test]
     fn batches_match_single_messages(rounds in vec(round(), 1..5)) {
         let sockets = Sockets::new();
-        // Each arena goes through all rounds: what one leaves behind must not show in the next.
+        // Each arena goes through all rounds, so that nothing left behind by one may show in the next.
         let mut arenas: Vec<_> = BACKENDS.iter().map(|one| MmsgBuf::with_backend(*one)).collect();
         for round in &rounds {
             let expected = naive(&sockets, round);
@@ -304,7 +304,7 @@ proptest! {
             arrived.iter().map(got).collect::<Vec<_>>()
         });
         for backend in BACKENDS {
-            // The only test here that goes by the backend of the process.
+            // The only test here that uses the backend of the process.
             backend.make_process_default().expect("this platform has it");
             for way in 0..3 {
                 prop_assert_eq!(&by_trait(way, &sockets, &round, slot), &expected, "{:?}", backend);

@@ -1,7 +1,7 @@
-//! Windows' own: metadata, options, batches and errors, by real sockets.
+//! Windows only: metadata, options, batches and errors on real sockets.
 //!
-//! Wine carries fewer control messages than Windows. Tests of those that it lacks are skipped by name; their
-//! bytes are tested in `src/sys/windows/tests.rs`.
+//! Wine supports fewer control messages than Windows. Tests of the others are skipped by name there;
+//! `src/sys/windows/tests.rs` tests their bytes.
 #![cfg(windows)]
 
 mod common;
@@ -20,12 +20,12 @@ use common::{is_wine, skip};
 
 const BACKEND: Option<mmsg::Backend> = Some(mmsg::Backend::Msg);
 
-/// A loopback socket of each family that the machine has.
+/// A loopback socket for each family that the machine has.
 fn sockets() -> impl Iterator<Item = UdpSocket> {
     [Some(udp4()), udp6()].into_iter().flatten()
 }
 
-/// Sends one message with these options, and returns the metadata that it is received with.
+/// Sends a message with these options and returns the metadata that it arrives with.
 fn metadata(receiver: &UdpSocket, meta: SendMeta) -> RecvMeta {
     let to = addr(receiver);
     let sender = UdpSocket::bind((to.ip(), 0)).expect("a socket of the family");

@@ -190,7 +190,7 @@ fn privileged() -> Vec<Option<(&'static str, Socket, Vec<u8>)>> {
     ]
 }
 
-/// The number of waiting bytes, which only grows until they are received.
+/// Whether data waits. It stays until it is received.
 fn waits(socket: &OwnedFd) -> bool {
     let mut look = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one `pollfd`, which outlives the call.

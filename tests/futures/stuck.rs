@@ -60,7 +60,7 @@ async fn stuck() -> (UdpSocket, UnixDatagram) {
     connect(&near, &far);
     connect(&far, &near);
     let near = adopted(OwnedFd::from(near).into());
-    // The peer only gets an error if it loses a datagram.
+    // The kernel reports the reset only if it discards a datagram.
     near.send(b"lost").await.expect("there is space");
     disconnect(&far);
     near.ready(Interest::ERROR).await.expect("the error is reported");

@@ -1,5 +1,5 @@
-//! Servers that speak a protocol answer requests alone: one datagram with the server's own address as its source would
-//! be answered for ever.
+//! Servers of a protocol answer requests only. Otherwise a forged datagram with a server's own address as its source
+//! would start an endless exchange.
 
 use std::io;
 use std::net::UdpSocket;
@@ -8,7 +8,7 @@ use crate::requests::{DNS, ECHO, NTP, Request};
 use crate::running::{client, receive};
 use crate::target::{Server, Target, file};
 
-/// Sends the server its own answer, and then another request: the next answer is that of the request.
+/// Sends the server its own answer and then another request. The next answer must be to that request.
 fn answers_no_answer(server: &Server, request: Request) {
     let Some(target) = Target::start(server) else { return };
     let client = client(target.addr().into());
@@ -35,7 +35,7 @@ fn e18_ntp_answers_no_answer() {
 
 #[test]
 fn e18_dns_answers_no_answer() {
-    // Elsewhere the tests have no such program.
+    // The tests have no such program on other architectures.
     if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return;
     }

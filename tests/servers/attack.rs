@@ -1,4 +1,4 @@
-//! The attack, step by step; after each, the server must answer.
+//! The attack, step by step. After each step the server must still answer.
 
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -11,19 +11,19 @@ use crate::measure;
 use crate::running::PATIENCE;
 use crate::target::{Server, Target};
 
-/// The length of the attack.
+/// How strong the attack is.
 pub struct Strength {
     pub icmp_errors: u64,
-    /// How long to send as fast as can be, and how many datagrams at most.
+    /// How long to send at full speed, and how many datagrams at most.
     pub flood: Duration,
     pub most: u64,
 }
 
-/// Growth of resident memory that is no leak: parts of batches that no datagram has reached before,
-/// and what the allocator keeps. A leaked datagram of ten would come to more.
+/// Growth of resident memory that is no leak: parts of batches used for the first time, and memory that the allocator
+/// keeps. Leaking one datagram of ten would exceed it.
 const SLACK_KIB: u64 = 8 << 10;
 
-/// Attacks a server twice, and compares what it takes after the second time with after the first.
+/// Attacks a server twice and compares its resources after the second time with those after the first.
 pub fn run(server: &Server, strength: &Strength) {
     let Some(mut target) = Target::start(server) else { return };
     if !server.listen.starts_with("127.") {
@@ -37,8 +37,8 @@ pub fn run(server: &Server, strength: &Strength) {
     assert!(after <= memory + SLACK_KIB, "{name}: {after} KiB of memory, {memory} before");
 }
 
-/// One attack; the descriptors, which must come down to those of `before`, and the memory that the
-/// server has at its end.
+/// Attacks once. Waits until the server has no more descriptors than `before`, and returns its descriptors and
+/// memory.
 fn attack(target: &mut Target, strength: &Strength, before: Option<usize>) -> (usize, u64) {
     let client = target.client();
     target.assert_answers(&client, "its start");
@@ -58,8 +58,8 @@ fn attack(target: &mut Target, strength: &Strength, before: Option<usize>) -> (u
     (measure::descriptors(pid), measure::memory(pid))
 }
 
-/// A datagram from port 0 alone; then such and empty ones among good ones, in one batch: the good ones
-/// are answered.
+/// First only datagrams from port 0; then these and empty ones among good ones in one batch. The good ones must be
+/// answered.
 fn unanswerable(target: &mut Target, client: &UdpSocket) {
     let raw = target.raw();
     let requests = [1, 2, 3].map(|number| target.request(number));
@@ -67,7 +67,7 @@ fn unanswerable(target: &mut Target, client: &UdpSocket) {
         raw.send_from(0, &requests[0]).expect("loopback takes it");
         target.assert_answers(client, "a datagram from port 0");
     }
-    // While it is stopped, all of them come together.
+    // The stopped server receives all of them in one batch.
     target.program.signal(libc::SIGSTOP);
     client.send(&requests[0]).expect("loopback takes it");
     if let Some(raw) = &raw {
@@ -89,7 +89,7 @@ fn unanswerable(target: &mut Target, client: &UdpSocket) {
     }
 }
 
-/// Datagrams longer than a slot, and as long as can be.
+/// Datagrams longer than a slot, up to the longest possible.
 fn sizes(target: &mut Target, client: &UdpSocket) {
     for len in [1_501, 2_049, 9_000, 65_507] {
         client.send(&payload(len, len)).expect("loopback takes it");
@@ -97,7 +97,7 @@ fn sizes(target: &mut Target, client: &UdpSocket) {
     }
 }
 
-/// Calls that are interrupted, or made again.
+/// Signals interrupt the server's calls.
 fn signals(target: &mut Target, client: &UdpSocket) {
     for _ in 0..10 {
         target.program.signal(libc::SIGSTOP);
@@ -106,8 +106,8 @@ fn signals(target: &mut Target, client: &UdpSocket) {
     target.assert_answers(client, "signals");
 }
 
-/// Requests from a port that takes no answers, since its socket is connected to itself: each answer
-/// meets "port unreachable".
+/// Requests from a port that rejects the answers, because its socket is connected to itself. Each answer causes "port
+/// unreachable".
 fn icmp_errors(target: &mut Target, client: &UdpSocket, count: u64) {
     let refusing = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback socket");
     let own = refusing.local_addr().expect("it is bound");
@@ -118,14 +118,14 @@ fn icmp_errors(target: &mut Target, client: &UdpSocket, count: u64) {
     let end = Instant::now() + 2 * PATIENCE;
     while port_unreachable() - before < count {
         let msgs = requests.iter().map(|request| SendMsg::to(to, request));
-        // Its own socket gets ICMP errors as well, if the server is not there.
+        // If the server is gone, this socket gets ICMP errors itself.
         let _ = refusing.send_each(msgs, |_, _| {});
         target.assert_answers(client, "ICMP errors");
         assert!(Instant::now() < end, "{}: no ICMP errors", target.name);
     }
 }
 
-/// "Port unreachable" messages that this host has sent, for all tests that run.
+/// "Port unreachable" messages sent by this host, for all running tests.
 fn port_unreachable() -> u64 {
     let snmp = fs::read_to_string("/proc/self/net/snmp").expect("the host's counts");
     let mut rows = snmp.lines().filter_map(|line| line.strip_prefix("Icmp: "));
@@ -135,8 +135,7 @@ fn port_unreachable() -> u64 {
     number.parse().expect("a number")
 }
 
-/// As many datagrams as can be sent: requests, noise, and empty ones, from four clients that do not
-/// listen.
+/// As many requests, random and empty datagrams as possible, from four clients that read no answers.
 fn flood(target: &Target, strength: &Strength) {
     let clients: Vec<_> = (0..4).map(|_| target.client()).collect();
     let noise: Vec<_> = (0..32).map(|seed| payload(seed, 45 * seed)).collect();
@@ -147,7 +146,7 @@ fn flood(target: &Target, strength: &Strength) {
         if Instant::now() >= end || sent >= strength.most {
             return;
         }
-        // Errors mean that the server has ended, which is checked afterwards.
+        // Errors mean that the server has ended, which a later check finds.
         sent += client.send_batch(&msgs).unwrap_or(1) as u64;
     }
 }

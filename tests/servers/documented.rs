@@ -1,18 +1,18 @@
-//! The servers in the documentation are the attacked ones.
+//! The servers in the documentation are the ones that the tests attack.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::skip;
 
-/// The loops of the servers that are attacked.
+/// The loops of the attacked servers.
 fn attacked() -> Vec<String> {
     let sources =
         [include_str!("../../examples/server.rs"), include_str!("../../examples/server_tokio.rs")];
     sources.into_iter().flat_map(loops).collect()
 }
 
-/// Every loop in these lines, without its indentation.
+/// All loops in these lines, without indentation.
 fn loops(text: &str) -> Vec<String> {
     let lines: Vec<_> = text.lines().collect();
     let mut found = Vec::new();
@@ -30,7 +30,7 @@ fn loops(text: &str) -> Vec<String> {
     found
 }
 
-/// The code in a page of documentation, without hidden lines and diffs. The programs of the diffs are read instead.
+/// The code in a page, without lines that rustdoc hides and without diffs, whose programs are checked instead.
 fn code_in(page: &str) -> String {
     let (mut code, mut inside, mut is_diff) = (String::new(), false, false);
     for line in page.lines() {
@@ -44,7 +44,7 @@ fn code_in(page: &str) -> String {
     code
 }
 
-/// A page of documentation as it is, or that in a source file's comments.
+/// A page, or the documentation in a source file's comments.
 fn page(path: &Path) -> String {
     let text = fs::read_to_string(path).expect("a readable file");
     if path.extension().is_some_and(|extension| extension == "md") {
@@ -85,7 +85,7 @@ fn d3_every_documented_server_is_one_that_is_attacked() {
     let mut shown = 0;
     let documented = pages.iter().map(|path| (code_in(&page(path)), path.display().to_string()));
     for (code, name) in documented.chain(migrated.map(|code| (code, "programs/migration".into()))) {
-        // What receives batches and sends in a loop is a server. `recv_from` is std's and tokio's.
+        // Code that receives batches and sends in a loop is a server. `recv_from` is std's and tokio's.
         let is_server = |code: &String| {
             ["recv_into", "recv_batch", "recv_slices"].iter().any(|call| code.contains(call))
                 && ["send", "flush"].iter().any(|call| code.contains(call))
@@ -95,6 +95,6 @@ fn d3_every_documented_server_is_one_that_is_attacked() {
             shown += 1;
         }
     }
-    // README's, the crate page's, and that of `AsyncBatchSocket`.
+    // One each in the README, on the crate's page and at `AsyncBatchSocket`.
     assert!(shown >= 3, "{shown} servers in the documentation");
 }

@@ -1,5 +1,5 @@
-//! Errors of the system that the README's servers go past: a firewall's, and those of a connected
-//! socket whose peer is gone.
+//! System errors that the README's servers must survive: a firewall's, and those of a connected socket whose peer is
+//! gone.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
@@ -13,12 +13,12 @@ use crate::requests;
 use crate::running::PATIENCE;
 use crate::target::{Server, Target};
 
-/// The README's server itself, to be run on a socket of the test's choice.
-#[allow(dead_code)] // Its `main`.
+/// The README's server, to run on a socket of the test.
+#[allow(dead_code)] // Its `main` is unused.
 #[path = "../../examples/server.rs"]
 mod readme;
 
-/// `EPERM` for one reply of a batch.
+/// One reply of a batch fails with `EPERM`.
 fn behind_a_firewall(program: &'static str) {
     in_namespace(program, || {
         let args = |listen, _| vec![listen];
@@ -31,7 +31,7 @@ fn behind_a_firewall(program: &'static str) {
         }
         target.assert_answers(&open, "its start");
         let requests = [1, 2, 3].map(|number| target.request(number));
-        // While it is stopped, all of them come together.
+        // The stopped server receives all of them in one batch.
         target.program.signal(libc::SIGSTOP);
         for request in &requests {
             closed.send(request).expect("the other way is open");
@@ -58,7 +58,7 @@ fn d3_a_tokio_reply_that_a_firewall_rejects_costs_nobody_the_answer() {
     behind_a_firewall("server_tokio");
 }
 
-/// A socket on this port of loopback, which others may have as well.
+/// A socket on a port of loopback that other sockets may share.
 fn bind_shared(addr: SocketAddr) -> UdpSocket {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("an IPv4 socket");
     socket.set_reuse_address(true).expect("it can");
@@ -66,12 +66,12 @@ fn bind_shared(addr: SocketAddr) -> UdpSocket {
     socket.into()
 }
 
-/// On a connected socket ICMP errors come out of receives and sends.
+/// On a connected socket, receives and sends return ICMP errors.
 #[test]
 fn d3_the_readme_s_server_goes_past_connection_refused() {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
     let to = server.local_addr().expect("it is bound");
-    // Connected to itself, it takes no answers.
+    // Connected to itself, the client rejects answers.
     let refusing = bind_shared("127.0.0.1:0".parse().expect("an address"));
     let peer = refusing.local_addr().expect("it is bound");
     refusing.connect(peer).expect("connecting does nothing but remember");
@@ -89,7 +89,7 @@ fn d3_the_readme_s_server_goes_past_connection_refused() {
     let (end, mut buffer) = (Instant::now() + PATIENCE, [0; 16]);
     loop {
         client.send(b"still there?").expect("loopback takes it");
-        // Of the thousand some may be answered only now.
+        // Some of the thousand may be answered only now.
         while let Ok(len) = client.recv(&mut buffer) {
             if &buffer[..len] == b"still there?" {
                 return;

@@ -1,10 +1,9 @@
-//! What a server on the Internet meets, sent to every program of this project that serves others, those of the
-//! README included: datagrams that cannot be answered, empty ones, the longest, ICMP errors, signals, a flood.
-//! Afterwards each answers as before, sleeps, and has no more descriptors and memory. The other examples are
-//! their own clients.
+//! Attacks every server program of this project, the README's included, as the Internet does: datagrams that cannot
+//! be answered, empty and oversized ones, ICMP errors, signals, floods. Afterwards each must answer as before, sleep,
+//! and have no more descriptors or memory. (The other examples are their own clients.)
 //!
-//! `cargo test` builds the programs, and floods each for a second; `.ci/attack` for ten. For these tests
-//! alone: `cargo build --workspace --all-features --bins --examples && cargo test --all-features --test servers`.
+//! `cargo test` builds the programs and floods each for a second, `.ci/attack` for ten. To run only these tests:
+//! `cargo build --workspace --all-features --bins --examples && cargo test --all-features --test servers`.
 
 #![cfg(target_os = "linux")]
 
@@ -29,17 +28,17 @@ use target::Server;
 /// The servers choose for themselves.
 const BACKEND: Option<mmsg::Backend> = None;
 
-/// A part of every `cargo test`; with fewer ICMP errors where the machine is emulated.
+/// For every `cargo test`; an emulated machine gets fewer ICMP errors.
 fn fast() -> Strength {
     let icmp_errors = common::smaller(10_000, 500) as u64;
     Strength { icmp_errors, flood: Duration::from_secs(1), most: 200_000 }
 }
 
-/// By hand.
+/// For `.ci/attack`.
 const FULL: Strength =
     Strength { icmp_errors: 10_000, flood: Duration::from_secs(10), most: 20_000_000 };
 
-/// The servers: the program, its command line, and its requests.
+/// The servers: program, command line and requests.
 macro_rules! servers {
     ($($(#[$condition:meta])* $name:ident: $server:expr,)*) => {
         mod d3_survives {
@@ -77,7 +76,7 @@ servers! {
         listen: "[::]:0",
         request: crate::requests::ECHO,
     },
-    // It leaves the source of its replies to the system, so it listens on one address.
+    // The system chooses the source of its replies, so it listens on one address.
     echo: crate::Server {
         program: "echo",
         args: |at, _| vec!["serve".into(), at],

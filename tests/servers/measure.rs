@@ -1,4 +1,4 @@
-//! What a process takes: processor time, descriptors, memory (proc(5)).
+//! A process's CPU time, descriptors and memory (proc(5)).
 
 use std::fs;
 use std::thread;
@@ -19,7 +19,7 @@ pub fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("the descriptors of a child").count()
 }
 
-/// Waits until the process has no more than `most` descriptors.
+/// Waits until the process has at most `most` descriptors.
 pub fn wait_for_descriptors(name: &str, pid: u32, most: usize) {
     let end = Instant::now() + PATIENCE;
     while descriptors(pid) > most {
@@ -28,8 +28,8 @@ pub fn wait_for_descriptors(name: &str, pid: u32, most: usize) {
     }
 }
 
-/// Waits for a second in which the process takes less than 2 % of a processor. One that spins has
-/// none, however busy the machine is.
+/// Waits for a second in which the process uses less than 2 % of a CPU. A spinning process never has one, however
+/// busy the machine is.
 pub fn wait_for_rest(name: &str, pid: u32) {
     let second = Duration::from_secs(1);
     let end = Instant::now() + PATIENCE;
@@ -47,7 +47,7 @@ pub fn wait_for_rest(name: &str, pid: u32) {
 /// User and system time so far.
 fn processor_time(pid: u32) -> Duration {
     let stat = read(pid, "stat");
-    // The second field is the program's name in brackets, and may hold anything.
+    // The second field, the program's name in parentheses, may contain anything.
     let (_, fields) = stat.rsplit_once(')').expect("a name in brackets");
     let fields = fields.split_whitespace().skip(11).take(2);
     let ticks: u64 = fields.map(|ticks| ticks.parse::<u64>().expect("a number of ticks")).sum();

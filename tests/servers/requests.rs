@@ -1,13 +1,13 @@
-//! What the servers are asked, and how an answer is known.
+//! Requests to the servers, and how to recognize the answers.
 
 use crate::common::payload;
 
 /// A type of request.
 #[derive(Clone, Copy)]
 pub struct Request {
-    /// The request of this number.
+    /// The request with this number.
     pub make: fn(u32) -> Vec<u8>,
-    /// Whether these bytes answer this request and no other.
+    /// Whether the second slice answers the first, and no other request.
     pub is_answer: fn(&[u8], &[u8]) -> bool,
 }
 
@@ -16,7 +16,7 @@ pub const ECHO: Request = Request {
     is_answer: |request, answer| answer == request,
 };
 
-/// www.example.test A IN, by the last 16 bits of the number.
+/// www.example.test A IN, with the last 16 bits of the number as ID.
 pub const DNS: Request = Request {
     make: |number| {
         let mut bytes = number.to_be_bytes()[2..].to_vec();
@@ -27,7 +27,7 @@ pub const DNS: Request = Request {
     is_answer: |request, answer| answer.len() > 12 && answer[..2] == request[..2],
 };
 
-/// An NTP request, whose answer has its transmit timestamp as the origin (RFC 5905, section 7.3).
+/// An NTP request. The answer repeats its transmit timestamp as origin (RFC 5905, section 7.3).
 pub const NTP: Request = Request {
     make: |number| {
         let mut bytes = vec![0; 48];
@@ -38,8 +38,8 @@ pub const NTP: Request = Request {
     is_answer: |request, answer| answer.len() == 48 && answer[24..32] == request[40..48],
 };
 
-/// A packet of an unknown version, which a server answers by a list of its own versions (RFC 9000,
-/// section 6.1): no connection, and no cryptography.
+/// A packet of an unknown version. A server answers with a list of its versions (RFC 9000, section 6.1), without a
+/// connection or cryptography.
 pub const QUIC: Request = Request {
     make: |number| {
         let mut bytes = vec![0xc0, 0x0a, 0x0a, 0x0a, 0x0a];
@@ -51,7 +51,7 @@ pub const QUIC: Request = Request {
         bytes
     },
     is_answer: |request, answer| {
-        // Version 0, then the two connection IDs, the sender's own first.
+        // Version 0, then both connection IDs, the client's own first.
         let ids = [&request[14..23], &request[5..14]].concat();
         answer.get(1..5) == Some(&[0; 4]) && answer.get(5..23) == Some(&ids)
     },

@@ -1,4 +1,4 @@
-//! A server that runs, and clients that ask it.
+//! A running server and the clients that ask it.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -13,11 +13,11 @@ use crate::upstream;
 
 /// A row of the table.
 pub struct Server {
-    /// The example's name. It prints "listening on ADDRESS" first.
+    /// The program's name. It first prints "listening on ADDRESS".
     pub program: &'static str,
-    /// Its arguments, to listen on an address, with another server behind it if it needs one.
+    /// Its arguments: an address to listen on and, if needed, another server behind it.
     pub args: fn(String, SocketAddr) -> Vec<String>,
-    /// The address to listen on. A server on every address must answer from the one that was asked.
+    /// The address to listen on. A server on all addresses must answer from the one that was asked.
     pub listen: &'static str,
     pub request: Request,
 }
@@ -28,7 +28,7 @@ pub fn file(path: &str) -> String {
     path.to_str().expect("a plain path").to_owned()
 }
 
-/// A file of the test's own, to be written to.
+/// A temporary file for a test.
 pub fn scratch(name: &str) -> String {
     let name = format!("{}-{name}", std::process::id());
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().expect("a plain path").to_owned()
@@ -62,7 +62,7 @@ impl Target {
         self.program.child.id()
     }
 
-    /// The server's address, by the loopback address of this host.
+    /// The server's address; for a wildcard address, the loopback one.
     pub fn addr(&self) -> SocketAddrV4 {
         SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port)
     }
@@ -83,12 +83,12 @@ impl Target {
         self.client_of(Ipv4Addr::LOCALHOST)
     }
 
-    /// A sender of datagrams from port 0; `None`, with a printed reason, without the right to raw sockets.
+    /// A sender of datagrams from port 0; prints why and returns `None` without permission for raw sockets.
     pub fn raw(&self) -> Option<RawSender> {
         RawSender::to(self.addr()).inspect_err(|error| skip("datagrams from port 0", error)).ok()
     }
 
-    /// The requests whose answers do not come, in any order, before 200 ms pass without a datagram.
+    /// The requests that stay unanswered until 200 ms pass without a datagram. Answers may come in any order.
     pub fn unheard<'r>(&self, client: &UdpSocket, requests: &'r [Vec<u8>]) -> Vec<&'r [u8]> {
         let mut unheard: Vec<_> = requests.iter().map(Vec::as_slice).collect();
         let mut buffer = [0; 65_535];
@@ -98,20 +98,20 @@ impl Target {
                     unheard.retain(|request| !(self.request.is_answer)(request, &buffer[..len]))
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Interrupted, or the news that the server was not there.
+                // An interrupted call, or an ICMP error from the time when the server did not listen.
                 Err(_) => {}
             }
         }
         unheard
     }
 
-    /// Asks until it answers: while it is busy with what came before, requests may be lost.
+    /// Asks until the server answers: a server busy with earlier datagrams may lose requests.
     #[track_caller]
     pub fn assert_answers(&mut self, client: &UdpSocket, after: &str) {
         let end = Instant::now() + PATIENCE;
         for number in 0x5eed_0000.. {
             let request = self.request(number);
-            // A send may return an ICMP error, too.
+            // A send may also return an ICMP error.
             let sent = client.send(&request).is_ok();
             if sent && self.unheard(client, &[request]).is_empty() {
                 return;

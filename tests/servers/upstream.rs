@@ -1,11 +1,11 @@
-//! An echo server of std for the forwarder to forward to.
+//! An echo server on std, behind the forwarder.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use crate::common::NET;
 
-/// Starts it. It ends when nothing has come for as long as a test may take.
+/// Starts the server. It ends when nothing has arrived within the time limit of a test.
 pub fn start() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
     let addr = socket.local_addr().expect("it is bound");

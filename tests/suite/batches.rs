@@ -1,4 +1,4 @@
-//! Batch sizes from none to more than one call moves.
+//! Batch sizes from 0 to more than one call moves.
 
 use std::net::UdpSocket;
 
@@ -11,10 +11,10 @@ use crate::common::sockets::{addr, has_space_for, refusing, settle, udp4};
 use crate::common::threads::Call;
 use crate::common::{has_icmp_errors, is_refused, no_failure, numbered};
 
-/// The most messages of one call.
+/// Most messages in one call.
 const MOST: usize = 1_024;
 
-/// One message, the most of one call, and more.
+/// One message, the maximum of one call, and more.
 const COUNTS: [usize; 3] = [1, MOST, MOST + 6];
 
 #[test]
@@ -42,7 +42,7 @@ fn no_messages_are_no_call() {
 fn d1_every_count_up_to_the_most_is_received_by_one_call() {
     let mut batches = [MOST - 1, MOST, 2_000].map(|slots| RecvBatch::new(slots, 32));
     assert_eq!((batches[2].slots(), batches[2].message_count()), (2_000, 0));
-    // Down again at the end: nothing of a larger batch before is left.
+    // Large batches come before small ones, which must not show any part of them.
     for count in [1, MOST, MOST + 6, 2_000, MOST + 1, 3, 1] {
         let (from, to) = (udp4(), udp4());
         if !has_space_for(&to, count, "d1_every_count_up_to_the_most_is_received_by_one_call") {
@@ -78,12 +78,12 @@ fn d1_every_count_up_to_the_most_is_received_by_one_call() {
     }
 }
 
-/// Spread over several receivers, so that no buffer overflows on any machine.
+/// Several receivers, so that no buffer overflows on any machine.
 fn receivers() -> Vec<UdpSocket> {
     (0..6).map(|_| udp4()).collect()
 }
 
-/// Message `i` goes to receiver `i % 6`; checks that it did.
+/// Message `i` must go to receiver `i % 6`.
 fn assert_spread(receivers: &[UdpSocket], sent: &[Vec<u8>]) {
     for (i, receiver) in receivers.iter().enumerate() {
         let expected: Vec<_> = sent.iter().skip(i).step_by(receivers.len()).cloned().collect();
@@ -108,7 +108,7 @@ fn s8_every_count_is_sent_in_every_way() {
         assert_spread(&to, &sent);
         assert_eq!(from.send_each(&msgs, no_failure).expect("all are taken"), count);
         assert_spread(&to, &sent);
-        // Of a length that is not known before.
+        // Filtered, so that its length is unknown.
         let mut unknown = msgs.iter().copied().filter(|_| true);
         assert_eq!(from.send_each(&mut unknown, no_failure).expect("all are taken"), count);
         assert_spread(&to, &sent);
@@ -121,8 +121,8 @@ fn s8_every_count_is_sent_in_every_way() {
     }
 }
 
-/// A Unix socket's queue holds a few datagrams, and a sender waits for space: nothing can be lost,
-/// and a blocking batch of any length gets through.
+/// A Unix socket's queue holds a few datagrams and a sender waits for space, so nothing can be lost and a blocking
+/// batch of any length gets through.
 #[cfg(unix)]
 #[test]
 fn a_blocking_batch_waits_for_a_reader_and_loses_nothing() {

@@ -1,4 +1,4 @@
-//! Control messages of Linux, raw: asked for by socket options, read and sent as bytes.
+//! Raw control messages of Linux: enabled by socket options, read and sent as bytes.
 
 use std::net::UdpSocket;
 
@@ -12,7 +12,7 @@ use crate::common::linux::set_option;
 use crate::common::recv::{data_of, memory, recv_msgs_with};
 use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
 
-/// The payload of the control message of this level and type, if there is one.
+/// The payload of the first control message with this level and type.
 fn find(messages: ControlMessages<'_>, level: i32, ty: i32) -> Option<Vec<u8>> {
     messages.into_iter().find(|m| (m.level, m.ty) == (level, ty)).map(|m| m.data.to_vec())
 }
@@ -55,7 +55,7 @@ fn m3_a_message_after_an_odd_one_is_sent_right() {
     for order in [[tos, ttl], [ttl, tos]] {
         let control = control(&order);
         assert_eq!(control.messages().count(), 2);
-        // The size of a struct with a byte before it is odd; the buffer's own alignment holds.
+        // A byte before the struct makes its size odd, but the buffer keeps its own alignment.
         let boxed = Box::new((1u8, control.clone()));
         for control in [&control, &boxed.1] {
             let msg = SendMsg::to(addr(&to), b"data").with_control(control);
@@ -84,7 +84,7 @@ fn a_control_message_that_the_kernel_rejects_fails_its_message() {
 #[test]
 fn d33_r7_truncated_control_data_is_reported_for_its_message_alone() {
     let (a, b) = unix_pair();
-    // The peer's credentials and as many descriptors as fit a buffer do not fit it together.
+    // A buffer holds the peer's credentials or as many descriptors, but not both.
     set_option(&b, libc::SOL_SOCKET, libc::SO_PASSCRED, 1).expect("an option of every Linux");
     // SAFETY: arithmetic on its argument.
     let header = unsafe { libc::CMSG_LEN(0) } as usize;

@@ -1,4 +1,4 @@
-//! Storage that held control data and is used without, and the other way round.
+//! Memory that is used with control data and then without, and the other way round.
 
 use std::net::UdpSocket;
 
@@ -10,7 +10,7 @@ use crate::common::numbered;
 use crate::common::recv::{memory, recv_msgs_with};
 use crate::common::sockets::{addr, settle, udp4};
 
-/// A socket whose datagrams come with two control messages, and one whose come with none.
+/// A socket whose datagrams have two control messages, and one whose datagrams have none.
 fn rich_and_plain() -> (UdpSocket, UdpSocket) {
     let (rich, plain) = (udp4(), udp4());
     for option in [libc::IP_PKTINFO, libc::IP_RECVTTL] {
@@ -27,7 +27,7 @@ fn send_to_itself(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
     sent
 }
 
-/// Both control messages are there, whole; or none.
+/// Checks that both control messages are complete, or that there are none.
 fn assert_control(messages: mmsg::control::ControlMessages<'_>, rich: bool) {
     let seen: Vec<_> = messages.map(|m| (m.level, m.ty, m.data.len())).collect();
     let all = [(libc::IPPROTO_IP, libc::IP_PKTINFO, 12), (libc::IPPROTO_IP, libc::IP_TTL, 4)];
@@ -39,7 +39,8 @@ fn r2_arenas_and_batches_have_whole_control_space_for_every_message() {
     let (rich, plain) = rich_and_plain();
     let (mut arena, mut batch) = (MmsgBuf::new(), RecvBatch::new(50, 16));
     let mut controls = vec![ControlBuf::new(); 50];
-    // Up and down, with and without: nothing of the last call may show in a header.
+    // Batches of changing size, with and without control messages: no header may keep anything from the previous
+    // call.
     let turns = [(1, true), (3, false), (50, true), (2, false), (2, true), (50, false), (49, true)];
     for (count, is_rich) in turns {
         let socket = if is_rich { &rich } else { &plain };

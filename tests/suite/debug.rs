@@ -1,4 +1,4 @@
-//! What is printed of public types and of errors, all of which hold a payload if they can.
+//! `Debug` and `Display` of public types and errors, all of which hold a payload if they can.
 
 use std::any::type_name;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ const PUSH_ERRORS: [PushError; 5] = [
     PushError::NoAddress,
 ];
 
-/// What was printed, beside the trait and the type: `("Debug", "RecvBatch", ...)`.
+/// The output with its trait and type: `("Debug", "RecvBatch", ...)`.
 #[derive(Default)]
 struct Printed(Vec<(&'static str, String, String)>);
 
@@ -46,7 +46,7 @@ impl Printed {
     }
 }
 
-/// The types that implement a trait, by the list of the public surface.
+/// The types that implement a trait, from the list of the public surface.
 fn listed(implementing: &str) -> BTreeSet<String> {
     let surface = include_str!("../../docs/public-api.txt");
     let types =
@@ -86,7 +86,7 @@ fn e13_no_public_type_or_error_prints_payload() {
     printed.display(&state.gso_status());
     printed.debug(&Offload::new(near).expect("a UDP socket")).debug(&Offload::<()>::builder());
 
-    // The kernel keeps the payload beside the report.
+    // The kernel stores the payload beside the report.
     let (socket, nobody, mut reports) = (udp4(), refusing(), [Report::EMPTY; 1]);
     Ancillary::ERRORS.require(&socket).expect("a UDP socket");
     socket.connect(addr(&nobody)).expect("connecting does nothing but remember");
@@ -103,7 +103,7 @@ fn e13_no_public_type_or_error_prints_payload() {
     printed.debug(&TransmitClock::Tai).debug(&Fragmentation::Allow).debug(&UnixAddr::Unnamed);
     PUSH_ERRORS.iter().for_each(|error| printed.display(error));
 
-    // What calls return.
+    // Values that calls return.
     let (tall, unix) = (SECRET.repeat(20_000), UnixAddr::Abstract(b"peer"));
     let [no_hops, other_family] = [
         SendMeta::new().with_hop_limit(0),

@@ -1,4 +1,4 @@
-//! Descriptors that a peer passes over a Unix socket: closed on arrival.
+//! Descriptors that a peer passes over a Unix socket are closed on arrival.
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -19,7 +19,7 @@ use crate::common::{choose_backend, code};
 /// A way to receive.
 type Way = (&'static str, fn(&OwnedFd));
 
-/// Every way to receive. At least three messages wait.
+/// All ways to receive. At least three messages wait.
 const WAYS: [Way; 12] = [
     ("recv_batch of many", |socket| {
         let mut memory = memory(8, 16);
@@ -84,7 +84,7 @@ const WAYS: [Way; 12] = [
     }),
 ];
 
-/// The numbers in control data do not name a descriptor of the process.
+/// The numbers in control data must not name a descriptor of the process.
 #[track_caller]
 fn assert_no_numbers(mut messages: ControlMessages<'_>) {
     let rights = messages.find(|m| (m.level, m.ty) == (libc::SOL_SOCKET, libc::SCM_RIGHTS));
@@ -92,8 +92,7 @@ fn assert_no_numbers(mut messages: ControlMessages<'_>) {
     assert!(!rights.data.is_empty() && rights.data.iter().all(|byte| *byte == 0xff), "{rights:?}");
 }
 
-/// Connected Unix sockets of every type, and datagram sockets whose messages have a source as long as an
-/// Internet address.
+/// Connected Unix sockets of every type, and datagram sockets with source addresses as long as an Internet address.
 fn pairs() -> [(OwnedFd, OwnedFd); 4] {
     choose_backend();
     let (a, b) = UnixDatagram::pair().expect("a pair");
@@ -104,7 +103,7 @@ fn pairs() -> [(OwnedFd, OwnedFd); 4] {
     [(a.into(), b.into()), (c.into(), d.into()), (e.into(), f.into()), (g.into(), h.into())]
 }
 
-/// A socket with a name that no other has.
+/// A socket with a unique name.
 fn named() -> UnixDatagram {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -115,13 +114,13 @@ fn named() -> UnixDatagram {
 #[test]
 fn d10_descriptors_are_closed() {
     for (name, way) in WAYS {
-        // 100 fit the control data, of the most some do not.
+        // 100 descriptors fit the control data; of the maximum, some do not.
         for count in [1, 100, MOST] {
             for (a, b) in pairs() {
                 let watched = Watched::new();
                 (0..3).for_each(|_| pass(&a, b"data", &watched, count));
                 way(&b);
-                // Messages that still wait in the socket go with it.
+                // Closing the socket discards the waiting messages.
                 drop((a, b));
                 assert!(watched.all_closed(), "{name}, {count} descriptors");
             }
@@ -173,7 +172,7 @@ fn d10_no_descriptors_are_sent() {
     let error = control.push(libc::SOL_SOCKET, libc::SCM_RIGHTS, &number).expect_err("a number");
     assert_eq!((error.kind(), control.as_bytes().len()), (ErrorKind::InvalidInput, 0));
 
-    // Nor does received control data pass them on.
+    // Nor does a send pass on received control data.
     pass(&a, b"data", &watched, 2);
     let mut byte = [0; 1];
     let mut msgs = [RecvMsg::new(&mut byte).with_control(&mut control)];

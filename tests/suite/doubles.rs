@@ -1,4 +1,4 @@
-//! Stand-ins for a socket: two methods are required, and all others work by them.
+//! Test doubles: two methods are required, and all others work with them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,15 +10,15 @@ use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMeta, RecvMsg, SendMsg, S
 use crate::common::sockets::udp4;
 use crate::common::{no_failure, numbered, would_block};
 
-/// A socket in memory: it stores the messages it sends, and receives those in its inbox.
+/// A socket in memory: stores sent messages, and receives those in its inbox.
 #[derive(Default)]
 pub(super) struct Double {
     inbox: RefCell<VecDeque<Vec<u8>>>,
     sent: RefCell<Vec<Vec<u8>>>,
-    /// How many datagrams it takes before it is full.
+    /// How many datagrams it accepts before it is full.
     capacity: Cell<usize>,
     send_calls: Cell<usize>,
-    /// The metadata of every datagram it gives out.
+    /// The metadata of every datagram that it receives.
     addr: Option<SocketAddr>,
     meta: RecvMeta,
 }
@@ -140,7 +140,7 @@ fn a_double_sends_from_an_iterator() {
         let sent = double.send_each(messages(&data), no_failure).expect("there is space");
         assert_eq!((sent, double.sent.take()), (count, data));
     }
-    // It accepts 40 of 100, and then none.
+    // It accepts 40 of 100 and then none.
     let data = numbered(100, 8);
     let double = Double::with_capacity(40);
     assert_eq!(double.send_each(messages(&data), no_failure).expect("40 are taken"), 40);
@@ -187,7 +187,7 @@ fn a_double_sends_each_and_reports_failures() {
     let good: Vec<_> = data.iter().filter(|data| *data != BAD).cloned().collect();
     assert_eq!(double.sent.take(), good);
 
-    // It is full in between: the messages from there on are neither sent nor reported.
+    // It gets full in between: later messages are neither sent nor reported.
     double.capacity.set(10);
     let mut failed = Vec::new();
     let mut note = |index, _| failed.push(index);
@@ -219,7 +219,7 @@ fn a_double_that_sends_nothing_without_an_error_ends_the_call() {
 
 #[test]
 fn a_double_may_fill_a_batch_itself() {
-    /// Gives what it has by the methods that a socket has for a batch and for lent buffers.
+    /// Implements the optional methods for batches and borrowed buffers too.
     struct Batched(Double);
     impl BatchSocket for Batched {
         fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
@@ -269,7 +269,7 @@ fn r8_an_empty_message_with_a_segment_size_is_one_datagram() {
     assert_eq!(batch.iter().map(|datagram| datagram.data()).collect::<Vec<_>>(), [b"one"]);
 }
 
-/// In a debug build, which moves what it makes through several frames.
+/// A debug build needs most stack, because it moves values through several frames.
 #[test]
 fn e11_the_provided_methods_need_little_stack() {
     let data = numbered(300, 20);

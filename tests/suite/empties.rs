@@ -11,8 +11,7 @@ use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, connected, settle, udp4, udp6};
 use crate::common::threads::Call;
 
-/// No more will be received. Linux does it for an unconnected UDP socket, too, but says that it
-/// is not connected.
+/// Ends reception. On an unconnected UDP socket, Linux does so but returns "not connected".
 fn shut_down(socket: &UdpSocket) {
     let _ = SockRef::from(socket).shutdown(std::net::Shutdown::Read);
 }
@@ -110,7 +109,7 @@ fn r8_what_was_waiting_before_the_end_is_received() {
     assert_eq!(data_of(&msgs[..3]), [&b"a"[..], b"", b"c"]);
     assert_eq!(to.recv_batch(&mut msgs).expect("the end is no error"), 0);
 
-    // Although it is shut down, Linux still queues datagrams for it.
+    // Linux queues datagrams even for a socket that is shut down.
     from.send_to(b"late", addr(&to)).expect("it is taken");
     settle();
     let mut batch = RecvBatch::new(40, 16);

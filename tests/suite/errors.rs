@@ -1,4 +1,4 @@
-//! Errors: the message that each is about, its number, and the messages that are still sent.
+//! Errors: which message each is about, its errno, and which messages are still sent.
 
 #[cfg(unix)]
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::common::{
     choose_backend, code, errno, fails_alone, has_icmp_errors, is_refused, would_block,
 };
 
-/// Messages that are rejected before anything leaves the machine, as the standard library's call has it.
+/// The messages are rejected locally, with the same errors as in std's call.
 #[test]
 fn an_error_at_any_position_is_of_its_message_alone() {
     let (from, to, too_long) = (udp4(), udp4(), vec![0; 70_000]);
@@ -74,7 +74,7 @@ fn r10_connection_refused_is_returned_once_and_loses_nothing_received() {
         };
         assert_eq!(socket.send_batch(&[SendMsg::new(b"hello?")]).expect("no answer yet"), 1);
         settle();
-        // Linux returns the error first; earlier datagrams still wait.
+        // Linux returns the error first; earlier datagrams wait behind it.
         assert!(is_refused(&receive().expect_err("it is returned")));
         assert_eq!(receive().expect("the earlier one"), 1);
         socket.set_nonblocking(true).expect("it can");
@@ -109,7 +109,7 @@ fn r10_whichever_call_comes_next_returns_connection_refused() {
 
 #[test]
 fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
-    // At first the peer receives only its own datagrams; then those of the socket.
+    // The peer first receives only its own datagrams, later those of the socket.
     let (peer, socket) = (refusing(), udp4());
     socket.connect(addr(&peer)).expect("connecting does nothing but remember");
     let numbers: Vec<_> = (0u8..6).map(|i| [i]).collect();
@@ -126,7 +126,7 @@ fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
         }
         settle();
     }
-    // Nothing hides the error of the last datagram.
+    // The last datagram's error cannot be hidden by another.
     let last = if has_icmp_errors("r10_repeated_connection_refused, the last by a receive") {
         socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))
     } else {
@@ -138,8 +138,8 @@ fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
     assert_eq!(payloads(&peer, 3), [[3], [4], [5]]);
 }
 
-/// A Unix socket whose peer has turned to another may not send to it: the error that a firewall
-/// gives, and that a sandbox without multi-message calls gives.
+/// A Unix socket may not send to a peer that is connected to another socket. The errno is the one that a firewall
+/// gives, and a sandbox without multi-message calls.
 #[cfg(target_os = "linux")]
 #[test]
 fn s10_eperm_from_a_peer_is_not_taken_for_a_sandbox() {
@@ -160,7 +160,7 @@ fn s10_eperm_from_a_peer_is_not_taken_for_a_sandbox() {
     assert_eq!(code(a.send_batch(&msgs[..1])), errno::EPERM);
     assert_eq!(Some(mmsg::Backend::current()), crate::BACKEND);
 
-    // After the first error the peer turns back: only that message has failed.
+    // After the first error the peer connects back: only that message has failed.
     let mut failed = Vec::new();
     let mut turn_back = |index, error: io::Error| {
         failed.push((index, error.raw_os_error()));

@@ -8,7 +8,7 @@ use crate::common::numbered;
 use crate::common::recv::{collect, payloads};
 use crate::common::sockets::{addr, connected, dual_stack, udp4, udp6};
 
-/// The address of an IPv4 socket as an IPv6 socket has it.
+/// An IPv4 socket's address as an IPv6 socket sees it.
 fn mapped(v4: SocketAddr) -> SocketAddr {
     let IpAddr::V4(ip) = v4.ip() else { panic!("{v4} is not an IPv4 address") };
     SocketAddr::new(ip.to_ipv6_mapped().into(), v4.port())

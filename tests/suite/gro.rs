@@ -11,7 +11,7 @@ use crate::common::recv::{Got, collect};
 use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{payload, skip};
 
-/// A sender and a receiver with GRO on; none where the kernel has no GRO.
+/// A sender and a receiver with GRO on, for each family; none where the kernel has no GRO.
 fn pairs() -> Vec<(UdpSocket, UdpSocket)> {
     let pairs = [Some((udp4(), udp4())), udp6().zip(udp6())].into_iter().flatten();
     let has_gro = |(_, to): &(UdpSocket, UdpSocket)| {
@@ -44,7 +44,7 @@ fn chunks(data: &[u8], segment: u16) -> Vec<Vec<u8>> {
     data.chunks(segment.into()).map(<[u8]>::to_vec).collect()
 }
 
-/// Lengths of GSO batches and of their segments: with and without a shorter last one.
+/// Lengths of GSO batches and segments, with and without a shorter last one.
 const SHAPES: [(usize, u16); 5] = [(1_037, 100), (1_000, 100), (3, 1), (101, 100), (60_000, 1_200)];
 
 #[test]
@@ -144,8 +144,8 @@ fn d19_a_loss_between_two_segments_shows_as_an_empty_truncated_datagram() {
     }
 }
 
-/// Receives a message that is longer than its slot, in each way, and checks its datagrams: `whole`
-/// datagrams of 100 bytes, and one that is truncated to `rest` bytes.
+/// Receives a message longer than its slot in every way. Checks that its datagrams are `whole` ones of 100 bytes and
+/// one truncated to `rest` bytes.
 #[track_caller]
 fn check_truncated(to: &UdpSocket, data: &[u8], slot: usize, (whole, rest): (usize, usize)) {
     let mut expected: Vec<_> = data.chunks(100).take(whole).map(|d| (d.to_vec(), false)).collect();

@@ -1,4 +1,4 @@
-//! ICMP errors about sent datagrams: which calls return them, how often, and the datagrams that are still sent.
+//! ICMP errors about sent datagrams: which calls return them, how often, and which datagrams are still sent.
 
 use std::io;
 use std::net::UdpSocket;
@@ -32,7 +32,7 @@ fn is_connection_refused(report: &Report) -> bool {
     report.event == Event::Refused
 }
 
-/// Of each batch the kernel sends the first message and swallows the error that it brings. The queue has all of them.
+/// The kernel sends the first message of each batch and swallows the error that it causes. The queue has all errors.
 #[test]
 fn d5_sends_of_several_to_a_closed_port_end_and_the_queue_has_every_error() {
     type Send = fn(&UdpSocket, &[SendMsg<'_>]) -> io::Result<usize>;
@@ -86,11 +86,11 @@ fn d5_send_each_reports_a_peer_that_is_gone() {
     assert!(refused > 0);
 }
 
-/// It is in the error queue alone. Behind the first message it ends a call with a count.
+/// The error is only in the queue. Behind the first message it ends a call with a count.
 #[test]
 fn d31_an_icmp_error_about_another_datagram_fails_no_call() {
     let (from, open) = reporting();
-    // (A GSO batch is answered once.)
+    // (A GSO batch causes one ICMP error.)
     let copy = from.try_clone().expect("a second descriptor");
     let offload = Offload::builder().gso(false).build(copy).expect("a socket");
     let closed = refusing();
@@ -118,7 +118,7 @@ fn d31_an_icmp_error_about_another_datagram_fails_no_call() {
     }
 }
 
-/// `drain_errors` documents it: such a datagram is tried twice if it is the first of a call.
+/// As `drain_errors` documents, such a datagram is tried twice if it is the first of a call.
 #[test]
 fn d30_a_datagram_that_is_too_big_is_reported_for_each_try() {
     let (from, open) = reporting();
@@ -131,7 +131,7 @@ fn d30_a_datagram_that_is_too_big_is_reported_for_each_try() {
         assert_eq!(code(from.send_batch(msgs)), libc::EMSGSIZE);
         assert_eq!(drain(&from, is_too_big), 2);
     }
-    // Behind another it ends the batch, and the next call begins with it.
+    // Behind another message it ends the batch, and the next call starts with it.
     assert_eq!(from.send_batch(&[good, bad, good]).expect("the first is good"), 1);
     assert_eq!(drain(&from, is_too_big), 1);
     assert_eq!(code(from.send_batch(&[bad, good])), libc::EMSGSIZE);
@@ -139,19 +139,19 @@ fn d30_a_datagram_that_is_too_big_is_reported_for_each_try() {
     assert_eq!(payloads(&open, 1), [b"good"]);
 }
 
-/// The errors about datagrams to a closed port.
+/// What happened to datagrams to a closed port.
 #[derive(Debug)]
 struct Outcome {
-    /// Datagrams that were answered by an error.
+    /// Datagrams that caused an ICMP error.
     refused: usize,
-    /// Errors that a call returned.
+    /// Errors that calls returned.
     returned: usize,
-    /// Errors that the queue had at the end.
+    /// Errors left in the queue.
     queued: usize,
 }
 
-/// Sends good and bad datagrams by turns, each in a call of its own that meets the error of the one
-/// before, and drains the queue afterwards.
+/// Sends good and bad datagrams alternately, one a call, so that each call meets the error of the previous one. Then
+/// drains the queue.
 fn by_turns(from: &UdpSocket, good: &SendMsg<'_>, bad: &SendMsg<'_>) -> Outcome {
     let (mut refused, mut returned) = (0, 0);
     let mut next = bad;
@@ -173,11 +173,11 @@ fn by_turns(from: &UdpSocket, good: &SendMsg<'_>, bad: &SendMsg<'_>) -> Outcome 
     Outcome { refused, returned, queued: drain(from, is_connection_refused) }
 }
 
-/// The kernel reports nothing that the receive buffer does not hold.
+/// The kernel drops reports that do not fit the receive buffer.
 #[test]
 fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
-    /// Errors that may be both returned and queued: the size of the next report is unknown,
-    /// and the crate reckons with a page where these take less than a kilobyte.
+    /// Errors that may be both returned and queued: the crate does not know the size of the next report and assumes a
+    /// page, while these take less than a kilobyte.
     const BOTH: usize = 8;
     let (from, open) = reporting();
     SockRef::from(&from).set_recv_buffer_size(8 << 10).expect("less than the default");
@@ -188,7 +188,7 @@ fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
     let Outcome { refused, returned, queued } = outcome;
     assert!(0 < queued && queued < refused, "{outcome:?}");
     assert!((refused..=refused + BOTH).contains(&(returned + queued)), "{outcome:?}");
-    // With space again the error is in the queue alone, and no other datagram fails.
+    // Once there is space, the error is only in the queue, and no other datagram fails.
     assert_eq!(from.send_batch(&[good]).expect("returned once"), 1);
     assert_eq!(from.send_batch(&[bad]).expect("it is taken"), 1);
     settle_answers();
@@ -196,7 +196,7 @@ fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
     assert_eq!(drain(&from, is_connection_refused), 1);
 }
 
-/// In the smallest receive buffer, a single report may not fit.
+/// The smallest receive buffer may be too small for a single report.
 #[test]
 fn d18_a_buffer_too_small_for_a_report_loses_no_error() {
     let (from, open) = reporting();

@@ -1,4 +1,4 @@
-//! Payload changed in place, and the counts of a batch.
+//! Payloads changed in place, and the counts of a batch.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,7 +19,7 @@ fn inverted(data: &[Vec<u8>]) -> Vec<Vec<u8>> {
     data
 }
 
-/// A batch with these datagrams in it, from a socket.
+/// A batch with these datagrams, received from a socket.
 #[cfg(unix)]
 fn received(data: &[Vec<u8>], mut batch: RecvBatch) -> RecvBatch {
     let (from, to) = (udp4(), udp4());
@@ -106,14 +106,14 @@ fn a_message_in_borrowed_memory_is_changed_in_place() {
         assert!(msg.message().datagrams().map(|datagram| datagram.addr()).eq([Some(addr(&from))]));
     }
     assert_eq!(msgs[0].data(), b"xxxxxxxxxx");
-    // Of a scattered message, the bytes in the first buffer that holds any.
+    // In a scattered message, only the bytes of the first non-empty buffer.
     assert_eq!(msgs[1].message().slices().collect::<Vec<_>>(), [&b"xxxx"[..], b"456", b"789"]);
     assert_eq!(parts[4][3..], [0xEE; 17], "what was not received is not lent");
 }
 
 const SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
 
-/// Returns coalesced messages.
+/// Receives coalesced messages.
 struct Coalesced(Vec<(Vec<u8>, Option<u16>)>);
 
 impl BatchSocket for Coalesced {
@@ -155,7 +155,7 @@ fn coalesced_messages_are_changed_segment_by_segment() {
         assert_eq!((batch.datagram_count(), batch.truncated()), (6, false));
         assert!(batch.messages().map(|m| m.data()).eq([&b"00112"[..], b"333333", b"4455"]));
     }
-    // One too long for its slot: a segment is truncated, and the one after it lost.
+    // One message is too long for its slot: one segment is truncated and the next one lost.
     let double = Coalesced(vec![(b"aabbccdde".to_vec(), Some(3)), (b"abcdefghij".to_vec(), None)]);
     assert_eq!(double.recv_into(&mut batch).expect("two are there"), 2);
     let got: Vec<_> =

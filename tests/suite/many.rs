@@ -1,4 +1,4 @@
-//! Far more messages than one call moves, all of them there at once.
+//! Far more waiting messages than one call moves.
 
 use std::io::{Read, Write};
 #[cfg(unix)]
@@ -20,8 +20,7 @@ fn many() -> usize {
     smaller(100_000, 20_000)
 }
 
-/// A pair of stream sockets: one byte is one message, so that a hundred thousand wait in a socket
-/// buffer of ordinary size.
+/// A pair of stream sockets: one byte is one message, so an ordinary socket buffer holds a hundred thousand.
 #[cfg(unix)]
 fn streams() -> (UnixStream, UnixStream) {
     choose_backend();
@@ -33,12 +32,12 @@ fn streams() -> (UnixStream, UnixStream) {
     (a, b)
 }
 
-/// Bytes of which each differs from those around it.
+/// Bytes that differ from their neighbours.
 fn bytes() -> Vec<u8> {
     (0..many()).map(|i| (i % 251) as u8).collect()
 }
 
-/// The most messages of one call.
+/// Most messages in one call.
 const MOST: usize = 1_024;
 
 #[cfg(unix)]
@@ -124,7 +123,7 @@ fn d1_of_a_hundred_thousand_messages_a_call_sends_1024_and_a_loop_all() {
 
 #[test]
 fn d1_a_hundred_thousand_messages_are_sent_with_offload() {
-    // The receiver drops most of them silently: it is UDP.
+    // UDP: the receiver silently drops most of them.
     let (near, far) = (udp4(), udp4());
     let near = Offload::new(near).expect("a UDP socket");
     let sent = bytes();
@@ -136,7 +135,7 @@ fn d1_a_hundred_thousand_messages_are_sent_with_offload() {
     assert_eq!(near.counters().sent, 2 * many() as u64);
 }
 
-/// Payloads that do not lie side by side are copied together, as many as a call copies.
+/// Payloads that are not adjacent are copied together, up to the limit of a call.
 #[test]
 fn an_iterator_of_scattered_payloads_has_more_than_fits_one_call() {
     let (near, far) = (udp4(), udp4());
@@ -144,7 +143,7 @@ fn an_iterator_of_scattered_payloads_has_more_than_fits_one_call() {
     for len in [700, 9_000] {
         let memory = vec![7; 2 * len * 3_000];
         let msgs = memory.chunks(2 * len).map(|pair| SendMsg::to(addr(&far), &pair[..len]));
-        // Of unknown length. The receiver drops most of them silently.
+        // Filtered, so that its length is unknown. The receiver silently drops most messages.
         let msgs = msgs.filter(|msg| !msg.is_empty());
         let before = near.counters().sent_bytes;
         assert_eq!(near.send_each(msgs, no_failure).expect("loopback takes them"), 3_000);

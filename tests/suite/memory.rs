@@ -1,4 +1,4 @@
-//! Storage that grows, is used again, and lies anywhere.
+//! Memory that grows, is reused, and may be anywhere.
 
 use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
 
@@ -16,7 +16,7 @@ fn m1_an_address_that_was_not_written_is_none() {
     let mut arena = MmsgBuf::new();
     let mut batch = RecvBatch::new(4, 8);
     for _ in 0..3 {
-        // The same slots hold an address and a truncated message, and then a whole one without an address.
+        // The same slots hold an address and a truncated message, then a complete one without an address.
         let mut mem = memory(4, 8);
         let mut msgs = recv_msgs(&mut mem);
         for _ in 0..6 {
@@ -28,7 +28,7 @@ fn m1_an_address_that_was_not_written_is_none() {
         assert_eq!(inet.recv_into(&mut batch).expect("three are left"), 3);
         assert!(batch.iter().all(|d| d.addr() == Some(addr(&inet)) && d.truncated()));
 
-        // The fourth received nothing.
+        // The fourth message received nothing.
         assert_eq!((msgs[3].addr(), msgs[3].len()), (None, 0));
 
         a.send_batch(&[SendMsg::new(b"nowhere"); 6]).expect("the queue has space");
@@ -141,7 +141,7 @@ fn m4_messages_that_do_not_fit_wait_for_the_next_call() {
     settle();
     let mut got = Vec::new();
     let mut batch = RecvBatch::new(6, 64);
-    // One slice holds buffers and results: there is no second one to be too short.
+    // One slice holds buffers and results, so no second slice can be too short.
     for (count, into_batch) in [(1, false), (4, false), (6, true), (2, false), (6, true)] {
         if into_batch {
             assert_eq!(to.recv_into(&mut batch).expect("more are there"), count);

@@ -1,6 +1,6 @@
-//! The tests that every backend must pass, by real sockets and the public interface.
+//! The tests that every backend must pass, on real sockets and with the public API.
 
-// Some imports are for tests of Unix alone.
+// Some imports are only used by Unix tests.
 #![cfg_attr(not(unix), allow(unused_imports))]
 
 mod batches;

@@ -1,4 +1,4 @@
-//! Errors of a firewall and of missing routes, in network namespaces of the test's own.
+//! Errors of a firewall and of missing routes, in network namespaces.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -21,7 +21,7 @@ fn s10_a_firewall_rejects_one_destination_alone() {
         let good = SendMsg::to(addr(&open), b"good");
         let bad = SendMsg::to(addr(&closed), b"bad");
         fails_alone(&from, &open, [good, bad], libc::EPERM);
-        // A sandbox would have had the same error for all, and the backend changed.
+        // Under a sandbox every message would have failed and the backend changed.
         assert_eq!(Some(Backend::current()), crate::BACKEND);
 
         let mut queue = SendQueue::new(1 << 16);
@@ -42,10 +42,10 @@ fn s10_a_firewall_rejects_one_destination_alone() {
 fn s11_a_missing_route_fails_its_message_alone() {
     let name = "s11_a_missing_route_fails_its_message_alone";
     in_namespace(name, || {
-        // Addresses for documentation (RFC 5737, RFC 3849): there is nothing but loopback here.
+        // Addresses for documentation (RFC 5737, RFC 3849): the namespace has only loopback.
         let nowhere4 = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));
         let nowhere6 = "[2001:db8::1]:9".parse().expect("an address");
-        // Bound to no address: one of loopback's would be rejected for another reason.
+        // Bound to no address, because one of loopback would be rejected for another reason.
         let unbound = std::net::UdpSocket::bind("0.0.0.0:0").expect("any port");
         let pairs =
             [Some((unbound, udp4(), nowhere4)), udp6().zip(udp6()).map(|(a, b)| (a, b, nowhere6))];

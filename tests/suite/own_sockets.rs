@@ -1,4 +1,4 @@
-//! Which sockets have the batch calls, by themselves, behind pointers and behind `dyn`.
+//! Which sockets have the batch calls: plain, behind pointers and behind `dyn`.
 
 // The tests need references to sockets.
 #![allow(clippy::needless_borrows_for_generic_args)]
@@ -17,7 +17,7 @@ use crate::common::recv::{data_of, fill, in_one_receive, memory, recv_msgs};
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{OwnedHandle, addr, borrow, connected, settle};
 
-/// Two connected blocking sockets, used through the trait alone: every method works.
+/// Two connected blocking sockets, used only through the trait.
 fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
     let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));
     let mut queue = SendQueue::new(1_000);
@@ -80,7 +80,7 @@ fn references_and_shared_ownership() {
     every_method(&*sockets[0], &*sockets[1]);
 }
 
-/// A type that generic code and `dyn` accept: the call compiles, sends and receives.
+/// Generic code and `dyn` accept the type: the call compiles, sends and receives.
 // The test needs the borrows.
 #[allow(clippy::needless_borrows_for_generic_args)]
 #[test]
@@ -128,7 +128,7 @@ fn generic_functions_take_every_socket_and_pointer() {
     drop(b);
 }
 
-/// A pointer calls the methods of its target, the provided ones included.
+/// A pointer forwards to its target's methods, the provided ones included.
 // The test needs the borrows.
 #[allow(clippy::needless_borrows_for_generic_args)]
 #[test]
@@ -206,7 +206,7 @@ fn mio_sockets() {
     mio_socket(offload, RecvBatch::for_gro(4));
 }
 
-/// Registers the socket that `wrap` makes of mio's, and receives the datagrams of another one.
+/// Registers the socket that `wrap` makes of mio's, and receives another socket's datagrams.
 #[cfg(feature = "mio")]
 fn mio_socket<S: BatchSocket + mio::event::Source>(
     wrap: impl Fn(mio::net::UdpSocket) -> S,
@@ -230,7 +230,7 @@ fn mio_socket<S: BatchSocket + mio::event::Source>(
         while got.len() < 20 {
             poll.poll(&mut events, Some(crate::common::NET)).expect("it can wait");
             assert!(!events.is_empty(), "no event with {} of 20 received", got.len());
-            // Edge by edge: until nothing is there.
+            // Edge-triggered: receives until the socket is empty.
             while b.recv_into(&mut batch).is_ok() {
                 got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
             }

@@ -1,5 +1,5 @@
-//! Callers' code that panics within a call, and calls made while a thread ends. Nothing of a panicked call is left: the
-//! next one sends its messages, and these alone.
+//! Panics of the caller's code within a call, and calls at the end of a thread. A panicked call leaves nothing
+//! behind: the next call sends only its own messages.
 
 use std::cell::RefCell;
 use std::io::IoSliceMut;
@@ -14,7 +14,7 @@ use crate::common::sockets::{addr, settle, udp4};
 use crate::common::{exchange, no_failure, numbered};
 
 const COUNT: usize = 20;
-/// The message that is too long, or at which the caller's code panics.
+/// The index of the message that is too long, or at which the caller's code panics.
 const BAD: usize = 7;
 
 /// Runs the call on a plain socket and on one with GSO.
@@ -32,7 +32,7 @@ fn panic_now() -> ! {
     std::panic::resume_unwind(Box::new("the caller's"))
 }
 
-/// The received datagrams, which must be the first of these.
+/// Checks that the received datagrams are the first of these, and returns how many.
 fn first_of(far: &UdpSocket, data: &[Vec<u8>]) -> usize {
     settle();
     let mut batch = RecvBatch::new(2 * COUNT, 100);
@@ -64,7 +64,7 @@ fn an_iterator_that_panics_doubles_nothing() {
         panics(|| {
             let _ = queue.push_to_all(&SendMsg::new(b"data"), dests());
         });
-        // Those that were queued are queued whole.
+        // Queued datagrams are complete.
         let count = queue.len();
         assert_eq!(socket.flush(&mut queue).expect("loopback takes it"), count);
         assert_eq!((queue.len(), queue.bytes()), (0, 0));
@@ -86,7 +86,7 @@ fn a_report_that_panics_ends_the_call_after_what_was_sent() {
         msgs.iter().for_each(|msg| queue.push(msg).expect("it is ample"));
         panics(|| drop(socket.flush_each(&mut queue, |_, _| panic_now())));
         assert_eq!(first_of(far, &data), BAD);
-        // The failed one may still be there; those after it are.
+        // The failed message may still be in the queue; later ones are.
         while queue.front().is_some_and(|msg| msg.slices().map(<[u8]>::len).sum::<usize>() > 40) {
             queue.discard_front();
         }
@@ -116,7 +116,7 @@ fn a_receiver_of_slices_that_panics_leaves_the_socket_as_it_is() {
             };
             drop(far.recv_slices(&mut buffers, &mut two));
         });
-        // The buffers have the received datagrams, and the socket has the rest.
+        // The received datagrams are in the buffers, the rest is in the socket.
         let received = in_one_receive(5);
         let in_memory: Vec<_> = memory[..received].iter().map(|m| &m[..40]).collect();
         assert_eq!(in_memory, data[..received]);
@@ -125,7 +125,7 @@ fn a_receiver_of_slices_that_panics_leaves_the_socket_as_it_is() {
     });
 }
 
-/// Sends when it is dropped, with the last of its thread.
+/// Sends when it is dropped, at the end of its thread.
 struct Last {
     socket: UdpSocket,
     to: SocketAddr,
@@ -152,7 +152,7 @@ fn a_thread_that_ends_still_sends_and_receives() {
         let ended = thread::spawn(move || {
             let other = udp4();
             let send = || other.send_batch(&[SendMsg::to(addr(&other), b"a"); 2]);
-            // A thread-local that is used first is dropped first or last: the arena is there or gone by then.
+            // The thread-local used first is dropped either first or last, so the arena either still exists or not.
             if pool_first {
                 send().expect("loopback takes it");
             }

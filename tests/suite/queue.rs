@@ -1,4 +1,4 @@
-//! The send queue on sockets that take all, some, or none.
+//! The send queue on sockets that accept everything, a part or nothing.
 
 use std::io::IoSlice;
 
@@ -17,7 +17,7 @@ fn filled(data: &[Vec<u8>]) -> SendQueue {
     queue
 }
 
-/// Where the payload of each queued datagram lies.
+/// The payload's address for each queued datagram.
 fn places(queue: &SendQueue) -> Vec<*const u8> {
     queue.iter().filter_map(|msg| msg.slices().next()).map(<[u8]>::as_ptr).collect()
 }
@@ -28,7 +28,7 @@ fn pushes_between_partial_flushes_go_to_the_end() {
     let sent = numbered(120, 9);
     let mut queue = SendQueue::new(1 << 20);
     let (mut got, mut pushed) = (Vec::new(), sent.iter());
-    // Before each flush there is some of the last round's and some of this one's.
+    // Each flush finds datagrams of the previous and the present round.
     while got.len() < sent.len() {
         for data in pushed.by_ref().take(20) {
             queue.push(&SendMsg::new(data)).expect("there is space");
@@ -57,7 +57,7 @@ fn d22_a_message_that_can_never_fit_has_its_own_error() {
     let fits = SendMsg::new(b"0123456789");
     let longest = vec![0; 2 * each - SendQueue::OVERHEAD];
     let too_long = vec![0; longest.len() + 1];
-    // A datagram that fits by its payload alone, but not with its options.
+    // A datagram whose payload fits, but not with its options.
     let meta = SendMeta::new().with_hop_limit(3);
     let with_options = SendMsg::new(&longest).with_meta(&meta);
     for filled in 0..=2 {
@@ -75,7 +75,7 @@ fn d22_a_message_that_can_never_fit_has_its_own_error() {
         assert_eq!(queue.push(&fits).is_ok(), filled < 2);
     }
     let [full, never] = [PushError::Full, PushError::TooLong].map(std::io::Error::from);
-    // One that comes and goes allocates nothing.
+    // A datagram that comes and goes must not allocate.
     assert!(full.kind() == std::io::ErrorKind::WouldBlock && full.get_ref().is_none(), "{full:?}");
     assert_eq!(never.kind(), std::io::ErrorKind::InvalidInput);
     assert_eq!(never.get_ref().and_then(|e| e.downcast_ref()), Some(&PushError::TooLong));
@@ -93,7 +93,7 @@ fn one_payload_goes_to_many_and_is_stored_once() {
     let mut queue = SendQueue::new(cost + 2 * SendQueue::OVERHEAD + 20);
     queue.push(&SendMsg::to(addr(&to[0]), b"first")).expect("it fits");
     let rest = queue.remaining();
-    // Four fit: the fifth undoes them.
+    // Four fit; the fifth removes them all.
     let five = dests().chain(dests()).take(5);
     assert_eq!(queue.push_to_all(&msg, five), Err(PushError::Full));
     assert_eq!((queue.len(), queue.remaining()), (1, rest));
@@ -111,7 +111,7 @@ fn one_payload_goes_to_many_and_is_stored_once() {
     queue.push_to_all(&SendMsg::new(&[0; 9_000]), []).expect("nobody gets it");
     assert_eq!(queue.len(), 5);
 
-    // They leave one by one, too, and the payload stays for those behind.
+    // The datagrams leave one by one, and the payload stays for the remaining ones.
     assert!(queue.discard_front() && queue.discard_front());
     assert_eq!(queue.bytes(), 3 * SendQueue::OVERHEAD + 4);
     assert_eq!(from.flush(&mut queue).expect("loopback takes them"), 3);
@@ -123,7 +123,7 @@ fn one_payload_goes_to_many_and_is_stored_once() {
 fn flush_each_goes_on_past_errors() {
     let (from, to) = (udp4(), udp4());
     let too_long = vec![0; 70_000];
-    // None wrong, one at each place, all wrong, and long rows of each.
+    // All good, one bad at each position, all bad, and long runs of each.
     let plans = (0..6)
         .map(|bad| (0..5).map(|i| i == bad).collect())
         .chain([vec![true; 5], [[false; 100], [true; 100], [false; 100]].concat()]);
@@ -179,7 +179,7 @@ fn d22_debug_shows_no_payload() {
     assert!(shown.contains("len: 1") && shown.contains("capacity: 1000"), "{shown}");
 }
 
-/// More bytes than a 32-bit program can count, out of the same memory again and again.
+/// More bytes than a 32-bit program can count, by offering the same memory many times.
 #[test]
 fn d14_a_sum_of_lengths_that_overflows_leaves_the_queue_as_before() {
     let (a, b) = connected();
@@ -191,13 +191,13 @@ fn d14_a_sum_of_lengths_that_overflows_leaves_the_queue_as_before() {
     let mut queue = SendQueue::new(2 << 20);
     queue.push(&SendMsg::new(b"before")).expect("there is space");
     assert_eq!(queue.push(&msg), Err(PushError::TooLong));
-    // Sums that wrap to nothing at all, where they wrap.
+    // On 32 bits these sums wrap to 0.
     assert_eq!(queue.push(&SendMsg::gather(&parts[1..])), Err(PushError::TooLong));
     queue.push(&SendMsg::new(b"after")).expect("there is space");
     assert_eq!(queue.bytes(), 11 + 2 * SendQueue::OVERHEAD);
     assert_eq!(a.flush(&mut queue).expect("the peer has space"), 2);
     assert_eq!(payloads(&b, 2), [&b"before"[..], b"after"]);
-    // Two of 2^31 bytes, the sum of which wraps on 32 bits, and others around them.
+    // Two messages of 2^31 bytes, whose sum wraps on 32 bits, with others around them.
     let (half, one) = (SendMsg::gather(&parts[..1 << 11]), SendMsg::new(b"one"));
     let offload = Offload::new(a).expect("a UDP socket");
     for msgs in [[half, half], [half, one], [msg, msg]] {

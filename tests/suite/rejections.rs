@@ -1,4 +1,4 @@
-//! Rejections that only Linux gives, and only when it is provoked.
+//! Rejections that only Linux gives, and only when provoked.
 
 use std::net::{Ipv6Addr, UdpSocket};
 
@@ -8,8 +8,8 @@ use mmsg::{Backend, BatchSocket, SendMsg};
 use crate::common::sockets::{addr, udp6};
 use crate::common::{code, fails_alone, skip};
 
-/// Uses up the kernel's memory for one socket's options and control data (`optmem_max`), by
-/// joining multicast groups on loopback. Says whether it is used up.
+/// Uses up the kernel's memory for the socket's options and control data (`optmem_max`) by joining multicast groups
+/// on loopback. Returns whether it is used up.
 fn exhaust_option_memory(socket: &UdpSocket, name: &str) -> bool {
     const LOOPBACK: u32 = 1;
     for i in 0..=u16::MAX {
@@ -34,7 +34,7 @@ fn s9_no_buffer_space_is_returned_without_waiting() {
     if !exhaust_option_memory(&from, name) {
         return;
     }
-    // More than the kernel copies to its stack, so that it must allocate memory, which fails.
+    // Too large for the kernel's stack, so the kernel must allocate memory and fails.
     let mut control = ControlBuf::new();
     for _ in 0..8 {
         control.push(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &1i32.to_ne_bytes()).expect("space");
@@ -42,7 +42,7 @@ fn s9_no_buffer_space_is_returned_without_waiting() {
     let good = SendMsg::to(addr(&to), b"good");
     let bad = good.with_control(&control);
     let errno = code(from.send_batch(&[bad]));
-    // To a 32-bit program a 64-bit kernel gives another number for the same.
+    // A 64-bit kernel returns another errno to 32-bit programs.
     let same = cfg!(target_pointer_width = "32").then_some(libc::ENOMEM);
     assert!(errno == libc::ENOBUFS || Some(errno) == same, "error {errno}");
     fails_alone(&from, &to, [good, bad], errno);

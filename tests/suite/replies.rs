@@ -1,4 +1,4 @@
-//! Answers: to whom there is one, from where it leaves, and that none holds up another.
+//! Replies: who gets one, where it leaves from, and that none holds up another.
 
 use std::io;
 use std::net::SocketAddr;
@@ -58,7 +58,7 @@ fn d3_a_message_of_a_batch_is_answered_as_its_datagrams_are() {
     assert_eq!(payloads(&client, 2), [b"one", b"two"]);
 }
 
-/// Sends these three in every form that an iterator has, 15 messages in all.
+/// Sends these three in all forms of iterators, 15 messages in all.
 fn every_form<S: BatchSocket + ?Sized>(socket: &S, msgs: [SendMsg<'_>; 3]) -> usize {
     let mut failed = Vec::new();
     let mut note = |index, error: io::Error| failed.push((index, error));
@@ -113,7 +113,7 @@ fn d3_each_message_of_an_iterator_is_sent_or_reported() {
     let (from, to) = (udp4(), udp4());
     let (good, too_long) = (numbered(600, 32), vec![0; 70_000]);
     let sockets: [&dyn BatchSocket; 2] = [&from, &Offload::new(udp4()).expect("a socket")];
-    // Alone, in pairs, at the border of the messages taken from an iterator at a time, and many in a row.
+    // Bad messages alone, in pairs, where one portion taken from the iterator ends, and in long runs.
     let bad = |i: usize| [0, 9, 10, 255, 256].contains(&i) || (384..448).contains(&i) || i == 599;
     for socket in sockets {
         let msgs = good
@@ -132,7 +132,7 @@ fn d3_each_message_of_an_iterator_is_sent_or_reported() {
     }
 }
 
-/// A datagram from port 0 has no answer, and costs those around it nothing.
+/// A datagram from port 0 gets no reply and must not affect others.
 #[cfg(target_os = "linux")]
 #[test]
 fn d3_a_datagram_from_port_0_costs_no_other_reply() {

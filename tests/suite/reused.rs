@@ -1,4 +1,4 @@
-//! A descriptor that another thread gives to other sockets while calls are made on it.
+//! Another thread replaces the socket behind a descriptor while calls use it.
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -13,7 +13,7 @@ use crate::common::{no_failure, smaller, would_block};
 
 const BATCH: usize = 16;
 
-/// Calls `work` with a descriptor that is one of `sockets` and then the other, in turn.
+/// Calls `work` with a descriptor that alternates between the two sockets.
 fn while_it_changes(sockets: &[UdpSocket; 2], work: impl FnOnce(&OwnedFd)) {
     let fd = OwnedFd::from(sockets[0].try_clone().expect("a descriptor"));
     let over = AtomicBool::new(false);
@@ -23,15 +23,14 @@ fn while_it_changes(sockets: &[UdpSocket; 2], work: impl FnOnce(&OwnedFd)) {
             while !over.load(Ordering::Relaxed) {
                 changes += 1;
                 let socket = sockets[changes % 2].as_raw_fd();
-                // SAFETY: the number stays an open descriptor of `fd`: dup2 changes in one step
-                // what it refers to.
+                // SAFETY: the number stays an open descriptor of `fd`: dup2 replaces its socket atomically.
                 let same = unsafe { libc::dup2(socket, fd.as_raw_fd()) };
                 assert_eq!(same, fd.as_raw_fd());
                 thread::yield_now();
             }
             changes
         });
-        // Also if the work panics, so that the scope ends.
+        // Caught, so that the scope ends even if the work panics.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&fd)));
         over.store(true, Ordering::Relaxed);
         assert!(change.join().expect("it goes on until the end") > 0);
@@ -55,7 +54,7 @@ fn sends_on_a_descriptor_that_changes_its_socket_come_once_each() {
             };
             assert_eq!(sent.expect("either socket sends"), BATCH);
             let mut came = payloads(&far, BATCH);
-            // Two sockets may be two ways through the kernel.
+            // Two sockets may take two paths through the kernel.
             came.sort();
             assert_eq!(came, data);
         }

@@ -20,7 +20,7 @@ fn a_send_that_does_not_wait_fills_a_blocking_socket_and_returns() {
     let (a, b) = unix_pair();
     let msgs = [SendMsg::new(b"datagram"); 64];
     let (mut arena, mut sent) = (arena(), 0);
-    // Without a receiver a send that waits would wait for ever.
+    // Nobody receives, so a send that waits would wait for ever.
     let error = loop {
         match arena.send_with(&a, &msgs, SendFlags::DONT_WAIT) {
             Ok(count) => sent += count,

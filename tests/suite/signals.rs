@@ -13,7 +13,7 @@ use crate::common::sockets::{addr, udp4, unix_pair};
 use crate::common::threads::Call;
 use crate::common::{NET, no_failure, would_block};
 
-/// The ways to receive, each giving the datagrams it got.
+/// The ways to receive; each returns the payloads.
 type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
 
 fn by_messages<const COUNT: usize>(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
@@ -31,13 +31,13 @@ fn by_batch<const COUNT: usize>(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> 
 
 const RECEIVES: [Receive; 4] = [by_messages::<1>, by_messages::<64>, by_batch::<1>, by_batch::<64>];
 
-/// SIGUSR1 interrupts system calls from now on, and does nothing else.
+/// From now on SIGUSR1 interrupts system calls and does nothing else.
 fn handle_signals() {
     extern "C" fn nothing(_: libc::c_int) {}
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: an all-zero sigaction is one without flags, SA_RESTART among them; the handler
-        // does nothing, so it may run at any point of any thread.
+        // SAFETY: an all-zero sigaction is valid and has no flags, so no SA_RESTART. The handler does nothing, so it
+        // may run at any point of any thread.
         let installed = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
@@ -48,11 +48,11 @@ fn handle_signals() {
 }
 
 fn interrupt<R: Send + 'static>(call: &Call<R>) {
-    // SAFETY: the thread has not been joined: its handle is valid.
+    // SAFETY: the thread has not been joined, so its handle is valid.
     assert_eq!(unsafe { libc::pthread_kill(call.pthread() as libc::pthread_t, libc::SIGUSR1) }, 0);
 }
 
-/// Interrupts the call until it is over.
+/// Sends signals until the call returns.
 #[track_caller]
 fn interrupt_until_over<R: Send + 'static>(call: Call<R>) -> R {
     let end = Instant::now() + NET / 2;
@@ -83,7 +83,7 @@ fn a_signal_does_not_end_a_receive() {
     }
 }
 
-/// The kernel would begin the timeout anew.
+/// The kernel would start the timeout anew.
 #[test]
 fn d9_a_signal_ends_a_receive_on_a_socket_with_a_timeout() {
     handle_signals();
@@ -98,7 +98,7 @@ fn d9_a_signal_ends_a_receive_on_a_socket_with_a_timeout() {
     }
 }
 
-/// Fills the socket, and returns how many datagrams it accepted.
+/// Fills the socket and returns the number of accepted datagrams.
 fn fill(socket: &UnixDatagram, msg: &SendMsg<'_>) -> usize {
     socket.set_nonblocking(true).expect("it can");
     let mut sent = 0;
@@ -174,7 +174,7 @@ const SENDS_OF_ONE: [SendOne; 3] = [
     },
 ];
 
-/// More datagrams than a socket takes, in one message.
+/// More datagrams than a socket accepts, in one message.
 const PIECES: usize = 2_000;
 
 fn check_pieces(came: impl Iterator<Item = Vec<u8>>) {
@@ -210,7 +210,7 @@ fn d8_a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
     }
 }
 
-/// What is left of it is dropped and counted, as a full device drops it.
+/// The rest is dropped and counted, as a full device would do.
 #[test]
 fn d8_a_message_of_which_a_part_was_taken_has_been_sent() {
     handle_signals();

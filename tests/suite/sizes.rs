@@ -1,4 +1,4 @@
-//! Payload sizes from nothing to the largest, in one buffer and in many.
+//! Payload sizes from 0 to the maximum, in one buffer and in many.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::UdpSocket;
@@ -9,7 +9,7 @@ use crate::common::recv::{in_one_receive, payloads, recv_msgs};
 use crate::common::sockets::{addr, connected, settle, udp4, udp6};
 use crate::common::{code, errno, payload};
 
-/// Nothing, one byte, a full Ethernet frame, the most that IPv4 allows.
+/// Empty, one byte, a full Ethernet frame, and IPv4's maximum.
 const SIZES: [usize; 4] = [0, 1, 1_472, 65_507];
 
 fn send(from: &UdpSocket, to: &UdpSocket, data: &[u8]) {
@@ -48,7 +48,7 @@ fn every_size_over_ipv4() {
 #[test]
 fn every_size_over_ipv6() {
     let (Some(from), Some(to)) = (udp6(), udp6()) else { return };
-    // Without the IP header in its length field, IPv6 carries 20 bytes more.
+    // IPv6's length field excludes the IP header, which allows 20 bytes more.
     each_size_is_received(&from, &to, &[0, 1, 1_472, 65_507, 65_527]);
 }
 
@@ -92,7 +92,7 @@ fn more_buffers_than_the_kernel_takes_are_its_error() {
 #[test]
 fn d13_too_many_buffers_are_rejected_before_anything_is_received() {
     let (near, far) = (udp4(), udp4());
-    // Messages that the call does not offer are not looked at.
+    // Messages that the call does not offer are not checked.
     for place in [0, 1, 4].into_iter().filter(|place| *place < in_one_receive(5)) {
         for data in [b"one", b"two"] {
             send(&near, &far, data);
@@ -104,7 +104,7 @@ fn d13_too_many_buffers_are_rejected_before_anything_is_received() {
         let mut msgs = recv_msgs(&mut memory);
         msgs[place] = RecvMsg::scatter(&mut buffers);
         assert_eq!(code(far.recv_batch(&mut msgs)), errno::EMSGSIZE);
-        // No other call returns it, and nothing is lost.
+        // No later call returns the error, and nothing is lost.
         send(&far, &near, b"innocent");
         assert_eq!(payloads(&near, 1), [b"innocent"]);
         assert_eq!(payloads(&far, 2), [b"one", b"two"]);

@@ -1,4 +1,4 @@
-//! `recv_slices`: buffers alone are lent.
+//! `recv_slices`: receives into plain buffers.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{numbered, would_block};
 
-/// A message in a closure: buffer, payload, source, whether it is truncated, full length.
+/// A message as the closure sees it: buffer index, payload, source, truncated, full length.
 type Received = (usize, Vec<u8>, Option<SocketAddr>, bool, Option<usize>);
 
-/// Receives into `count` buffers of `len` bytes, and returns the messages.
+/// Receives into `count` buffers of `len` bytes and returns the messages.
 fn recv(socket: &dyn BatchSocket, memory: &mut [Vec<u8>]) -> io::Result<Vec<Received>> {
     let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
     let mut received = Vec::new();
@@ -116,7 +116,7 @@ fn a_unix_socket_is_received_from_as_well() {
     assert_eq!(received, all);
 }
 
-/// A stand-in that gives its messages in reverse order of their buffers.
+/// Receives its messages into the buffers in reverse order.
 struct Reversed(Vec<Vec<u8>>);
 
 impl BatchSocket for Reversed {

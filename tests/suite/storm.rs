@@ -1,4 +1,4 @@
-//! A storm of signals over a million datagrams.
+//! A storm of signals while a million datagrams move.
 
 use std::io;
 use std::sync::Once;
@@ -13,12 +13,12 @@ use crate::common::recv::{memory, recv_msgs};
 use crate::common::sockets::{connected, unix_pair};
 use crate::common::{no_failure, skip, smaller};
 
-/// Datagrams on the way at once: few enough for any receive buffer.
+/// Datagrams in flight, few enough for any receive buffer.
 const WINDOW: usize = 128;
 /// Kinds of sockets.
 const KINDS: usize = 3;
 
-/// Signals that a thread has handled.
+/// Signals that the handlers have counted.
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 
 fn handle_signals() {
@@ -27,8 +27,8 @@ fn handle_signals() {
     }
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: an all-zero sigaction is one without flags, SA_RESTART among them; the handler
-        // adds to an atomic number, which it may do at any point of any thread.
+        // SAFETY: an all-zero sigaction is valid and has no flags, so no SA_RESTART. The handler adds to an atomic,
+        // which is allowed at any point of any thread.
         let installed = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = count as extern "C" fn(libc::c_int) as usize;
@@ -38,11 +38,11 @@ fn handle_signals() {
     });
 }
 
-/// Sends signals to both threads until they are done.
+/// Sends signals to both threads until they end.
 fn storm(threads: [JoinHandle<()>; 2]) {
     while !threads.iter().all(JoinHandle::is_finished) {
         for thread in &threads {
-            // SAFETY: the thread has not been joined: its handle is valid, whether it runs or not.
+            // SAFETY: the thread has not been joined, so its handle is valid whether it runs or not.
             unsafe { libc::pthread_kill(thread.as_pthread_t() as libc::pthread_t, libc::SIGUSR2) };
         }
         thread::yield_now();
@@ -52,7 +52,7 @@ fn storm(threads: [JoinHandle<()>; 2]) {
     }
 }
 
-/// Makes a call until it moves something. On a socket with a timeout a signal ends it, on any other none does.
+/// Repeats a call until it moves something. A signal may end it only on a socket with a timeout.
 fn again(timed: bool, mut call: impl FnMut() -> io::Result<usize>) -> usize {
     loop {
         match call() {
@@ -62,7 +62,7 @@ fn again(timed: bool, mut call: impl FnMut() -> io::Result<usize>) -> usize {
     }
 }
 
-/// Sends windows of numbered datagrams in every way, and waits for an answer to each.
+/// Sends windows of numbered datagrams in every way, and waits for an answer after each window.
 fn send(socket: &impl BatchSocket, timed: bool, windows: usize) {
     let mut queue = SendQueue::new(1 << 16);
     let mut answer = RecvBatch::for_gro(1);
@@ -99,7 +99,7 @@ fn send(socket: &impl BatchSocket, timed: bool, windows: usize) {
     }
 }
 
-/// Receives every datagram once, and answers each window.
+/// Receives every datagram once and answers each window.
 fn receive(socket: &impl BatchSocket, timed: bool, windows: usize) {
     let mut batch = RecvBatch::for_gro(8);
     let mut memory = memory(8, 65_535);

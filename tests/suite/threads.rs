@@ -13,11 +13,10 @@ use crate::common::{no_failure, payload};
 const THREADS: usize = 8;
 const EACH: usize = 2_000;
 
-/// Sends `EACH` datagrams in batches of changing size, and receives as many, whoever sent them.
+/// Sends `EACH` datagrams in batches of changing size, and receives as many from any thread.
 ///
-/// What a thread still has to receive is what it has sent and not made up for; the sum of that
-/// over all threads is what waits in the socket. So there is always something for who waits, and
-/// never more than `THREADS` batches: nothing overflows.
+/// The socket holds exactly what the threads have sent and not yet made up for by receiving. So a waiting thread
+/// always finds a datagram, and there are never more than `THREADS` batches, which fit the buffer.
 fn take_part(socket: &UdpSocket, thread: usize, receive: &mut Receive<'_>) -> Vec<Vec<u8>> {
     let to = addr(socket);
     let (mut sent, mut got) = (0, Vec::new());
@@ -34,7 +33,7 @@ fn take_part(socket: &UdpSocket, thread: usize, receive: &mut Receive<'_>) -> Ve
     got
 }
 
-/// Receives at least one and at most `most` datagrams, and adds them.
+/// Receives between one and `most` datagrams and adds them to the list.
 type Receive<'a> = dyn FnMut(&UdpSocket, usize, &mut Vec<Vec<u8>>) + 'a;
 
 fn by_pool(socket: &UdpSocket, most: usize, got: &mut Vec<Vec<u8>>) {
@@ -97,7 +96,7 @@ fn an_iterator_that_is_being_sent_may_use_the_socket_itself() {
     let data: Vec<_> = (0u8..100).map(|i| [i]).collect();
     let (to_addr, aside_addr) = (addr(&to), addr(&aside));
     let mut msgs = data.iter().map(|data| {
-        // A call on the same thread, while another gathers its messages.
+        // A call inside another on the same thread, which is still gathering its messages.
         let within = SendMsg::to(aside_addr, data);
         assert_eq!(from.send_batch(&[within, within]).expect("loopback takes them"), 2);
         SendMsg::to(to_addr, data)
@@ -108,7 +107,7 @@ fn an_iterator_that_is_being_sent_may_use_the_socket_itself() {
     assert_eq!(payloads(&aside, 200), doubled);
 }
 
-/// Types that a task may hold while it waits, on a runtime with several threads.
+/// A task may hold these types while it waits, on a runtime with several threads.
 #[test]
 fn every_public_type_is_send_and_sync() {
     fn both<T: Send + Sync>(_: &T) {}

@@ -1,4 +1,4 @@
-//! Messages that are longer than their buffers, and the length of each message.
+//! Messages longer than their buffers, and the length of each message.
 
 use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
 
@@ -31,7 +31,7 @@ fn r7_only_the_truncated_message_says_so() {
         let truncated = data.len() > 8;
         assert_eq!((msg.truncated(), slot.truncated()), (truncated, truncated));
         assert!(!msg.message().control_truncated() && !slot.control_truncated());
-        // The full length is received only on request.
+        // The full length is reported only on request.
         let full = (!truncated).then_some(data.len());
         assert_eq!((msg.message().full_len(), slot.full_len()), (full, full));
         assert!(msg.message().datagrams().all(|datagram| datagram.truncated() == truncated));
@@ -50,13 +50,13 @@ fn r9_the_result_counts_messages_and_each_has_its_own_length() {
     settle();
     let mut memory = memory(9, 2_000);
     let mut msgs = recv_msgs(&mut memory);
-    // A single-message call gives bytes, a multi-message call messages; here it is messages.
+    // A single-message system call returns bytes, a multi-message one messages; here the count is of messages.
     assert_eq!(to.recv_batch(&mut msgs).expect("four are there"), 4);
     assert!(msgs[..4].iter().map(RecvMsg::len).eq(lens));
     for (msg, len) in msgs.iter().zip(lens) {
         assert_eq!(msg.data(), payload(len, len));
     }
-    // One message by one call: the count is 1, not its bytes.
+    // One message in one call: the count is 1, not its bytes.
     let data = payload(0, 777);
     assert_eq!(from.send_batch(&[SendMsg::to(addr(&to), &data)]).expect("it is taken"), 1);
     assert_eq!(to.recv_batch(&mut msgs[..1]).expect("it is there"), 1);

@@ -1,4 +1,4 @@
-//! Datagrams to the addresses of Unix sockets.
+//! Datagrams to addresses of Unix sockets.
 
 use std::io::{ErrorKind, IoSlice};
 use std::os::linux::net::SocketAddrExt;
@@ -15,7 +15,7 @@ use super::unix_sources::Folder;
 use crate::common::sockets::{addr, udp4};
 use crate::common::{choose_backend, no_failure};
 
-/// A server, and peers whose addresses are a short path, the longest one, and an abstract name.
+/// A server and three peers: with a short path, the longest path and an abstract name.
 struct Net {
     server: UnixDatagram,
     peers: [UnixDatagram; 3],
@@ -39,14 +39,14 @@ impl Net {
         Self { server, peers, _folder: folder }
     }
 
-    /// Each peer asks twice.
+    /// Each peer sends two questions.
     fn ask(&self) {
         for peer in self.peers.iter().chain(&self.peers) {
             peer.send(b"question").expect("it is taken");
         }
     }
 
-    /// Each peer has two answers, and no more.
+    /// Each peer has exactly two answers.
     fn check(&self, way: &str) {
         for peer in &self.peers {
             peer.set_nonblocking(true).expect("a socket");
@@ -144,7 +144,7 @@ fn nobody_answers_an_unnamed_peer() {
     assert_eq!(answers(&batch).count(), 0);
 }
 
-/// The error is that of the message which has the address, and those before it are sent.
+/// The error is about the message with the address; earlier messages are sent.
 #[test]
 fn what_is_no_address_fails_in_its_place() {
     let net = Net::new("dests-wrong");
@@ -166,7 +166,7 @@ fn what_is_no_address_fails_in_its_place() {
         assert_eq!(queue.push(&bad), Err(PushError::NoAddress));
         assert!(queue.is_empty() && SendQueue::cost(&bad) == usize::MAX);
     }
-    // An error of the system: no socket has this address, or it is of another family.
+    // The system rejects these: no socket has the address, or it is of another family.
     let nobody = good.with_unix_dest(UnixAddr::Abstract(b"mmsg: nobody has this name"));
     let error = net.server.send_batch(&[nobody]).expect_err("nobody is there");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
@@ -183,7 +183,7 @@ fn a_queue_keeps_options_and_unix_destinations() {
     let dest = UnixAddr::Path(path.as_pathname().expect("a path"));
     let mut queue = SendQueue::new(1 << 16);
     let msg = SendMsg::to_unix(dest, b"question").with_meta(&meta);
-    // Two bytes, the longest path and a zero.
+    // Two bytes of family, the longest path and a zero.
     let without_dest = SendMsg::new(b"question").with_meta(&meta);
     assert_eq!(SendQueue::cost(&msg), SendQueue::cost(&without_dest) + 110);
     queue.push(&msg).expect("there is space");
@@ -194,14 +194,14 @@ fn a_queue_keeps_options_and_unix_destinations() {
     assert_eq!(queue.bytes(), SendQueue::cost(&SendMsg::new(b"no destination")));
 }
 
-/// A Unix socket has no ICMP errors: "connection refused" is about the message at hand, which meets it again.
+/// Unix sockets have no ICMP errors: "connection refused" is about the present message, which meets it again.
 #[test]
 fn a_peer_that_is_gone_fails_its_own_message_and_no_other() {
     let net = Net::new("gone");
     let live = net.peers[0].local_addr().expect("it is bound");
     let folder = Folder::new("gone-peer");
     let path = folder.path("gone", 0);
-    // The name stays, the socket does not.
+    // The name still exists, but its socket is closed.
     drop(UnixDatagram::bind(&path).expect("a path of our own"));
     let live = UnixAddr::Path(live.as_pathname().expect("it has a path"));
     let [live, gone] =

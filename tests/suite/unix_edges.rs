@@ -1,4 +1,4 @@
-//! Unix addresses at the edges: a path that fills its memory, and an abstract name of no bytes.
+//! Edge cases of Unix addresses: a path that fills its memory, and an empty abstract name.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
@@ -8,8 +8,8 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue, 
 
 use crate::common::{choose_backend, no_failure};
 
-/// A `sockaddr_un` with these bytes behind the family, none added, and its length. Zeros follow it: valgrind reads a path up
-/// to a zero.
+/// A `sockaddr_un` with exactly these bytes after the family, and its length. Zeros follow, because valgrind reads a
+/// path up to a zero.
 fn raw_addr(path: &[u8]) -> ([libc::sockaddr_un; 2], libc::socklen_t) {
     // SAFETY: all zeros are a valid `sockaddr_un`.
     let mut addr: [libc::sockaddr_un; 2] = unsafe { mem::zeroed() };
@@ -21,7 +21,7 @@ fn raw_addr(path: &[u8]) -> ([libc::sockaddr_un; 2], libc::socklen_t) {
     (addr, (family + path.len()) as libc::socklen_t)
 }
 
-/// A socket that is bound to these bytes; std takes neither address.
+/// A socket bound to these bytes. std accepts neither address.
 fn bound(path: &[u8]) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     let (addr, len) = raw_addr(path);
@@ -32,7 +32,7 @@ fn bound(path: &[u8]) -> io::Result<UnixDatagram> {
     }
 }
 
-/// Sends by `sendto` to these bytes.
+/// Sends with `sendto` to these bytes.
 fn raw_send(from: &UnixDatagram, path: &[u8], data: &[u8]) -> io::Result<()> {
     let (addr, len) = raw_addr(path);
     let (fd, start) = (from.as_raw_fd(), data.as_ptr().cast());
@@ -43,7 +43,7 @@ fn raw_send(from: &UnixDatagram, path: &[u8], data: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The peer asks the server, which answers it in every way.
+/// The peer asks the server, which answers in every way.
 #[track_caller]
 fn check_answers(peer: &UnixDatagram, path: &[u8], expected: UnixAddr<'_>) {
     let name = format!("\0mmsg-edges-{}-{:?}-{}", process::id(), crate::BACKEND, path.len());
@@ -59,7 +59,7 @@ fn check_answers(peer: &UnixDatagram, path: &[u8], expected: UnixAddr<'_>) {
         assert_eq!(socket.recv_into(&mut batch).expect("they are there"), 2);
         assert!(batch.iter().all(|datagram| datagram.unix_addr() == Some(expected)));
         let answers: Vec<_> = batch.iter().filter_map(|d| d.reply(d.data())).collect();
-        // As the raw call answers.
+        // A raw call can answer too.
         raw_send(&server, path, b"raw").expect("it is taken");
         assert_eq!(socket.send_batch(&answers).expect("they are taken"), 2);
         let sent = socket.send_each(&answers, no_failure);
@@ -90,7 +90,7 @@ fn e9_a_peer_whose_path_fills_its_memory_is_answered() {
     fs::remove_dir_all(&folder).expect("it is the test's own");
 }
 
-/// One socket of a network namespace can have that name.
+/// Only one socket of a network namespace can have this name.
 #[test]
 fn e9_a_peer_whose_abstract_name_has_no_bytes_is_answered() {
     choose_backend();

@@ -1,4 +1,4 @@
-//! Addresses of Unix sockets that datagrams come from.
+//! Source addresses of datagrams on Unix sockets.
 
 use std::io::{self, IoSliceMut};
 use std::os::unix::net::UnixDatagram;
@@ -10,7 +10,7 @@ use mmsg::{BatchSocket, Message, RecvBatch, RecvMsg, SendMsg, UnixAddr};
 use crate::common::choose_backend;
 use crate::common::sockets::{addr, settle, udp4, unix_pair};
 
-/// A folder of this test's own; removed at its end.
+/// A temporary folder, removed with the value.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
@@ -21,7 +21,7 @@ impl Folder {
         Self(path)
     }
 
-    /// A path of `len` bytes in all, or the shortest there is.
+    /// A path of `len` bytes in all, or the shortest possible if that is longer.
     pub(super) fn path(&self, name: &str, len: usize) -> PathBuf {
         let start = self.0.join(name);
         let missing = len.saturating_sub(start.as_os_str().len());
@@ -37,13 +37,13 @@ impl Drop for Folder {
     }
 }
 
-/// A source, copied out.
+/// A source address, copied.
 #[derive(Debug, PartialEq, Eq)]
 enum Source {
     Unnamed,
     Path(PathBuf),
     Abstract(Vec<u8>),
-    /// Not of a Unix socket.
+    /// Not an address of a Unix socket.
     Other,
 }
 
@@ -58,7 +58,7 @@ impl From<Option<UnixAddr<'_>>> for Source {
     }
 }
 
-/// Receives one message after the other in each way, and compares each source.
+/// Receives a message in each way and compares the sources.
 fn check(server: &UnixDatagram, expected: &[Source], send: impl Fn()) {
     let mut batch = RecvBatch::new(8, 64);
     send();
@@ -88,7 +88,7 @@ fn check(server: &UnixDatagram, expected: &[Source], send: impl Fn()) {
         assert_eq!(&Source::from(datagram.unix_addr()), expected);
     }
 
-    // A wrapper of a socket, by the trait's provided methods.
+    // Wraps a socket, so that the trait's provided methods are used.
     struct Wrapper<'a>(&'a UnixDatagram);
     impl BatchSocket for Wrapper<'_> {
         fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
@@ -119,7 +119,7 @@ fn paths_of_any_length_are_readable() {
     let folder = Folder::new("paths");
     let at = folder.path("server", 0);
     let server = UnixDatagram::bind(&at).expect("a server");
-    // 107 bytes are the longest that std takes, everywhere 103 or more.
+    // std accepts up to 107 bytes on Linux, and 103 or more everywhere.
     let lens = [0, 60, 90, 103];
     let paths = lens.map(|len| folder.path(&format!("c{len}-"), len));
     let clients = paths.each_ref().map(|path| UnixDatagram::bind(path).expect("a client"));

@@ -11,7 +11,7 @@ use crate::common::sockets::{addr, settle, udp4};
 use crate::common::threads::Call;
 use crate::common::{tick, would_block};
 
-/// The ways to receive with space for a whole batch, each giving the datagrams it got.
+/// The ways to receive with space for a whole batch; each returns the payloads.
 type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
 
 fn by_messages(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
@@ -38,7 +38,7 @@ fn by_slices(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
 
 const WAYS: [Receive; 3] = [by_messages, by_batch, by_slices];
 
-/// With flags, which an arena alone takes.
+/// With flags, which only an arena takes.
 fn by_arena(socket: &UdpSocket, flags: RecvFlags) -> io::Result<Vec<Vec<u8>>> {
     let mut memory = memory(64, 64);
     let mut msgs = recv_msgs(&mut memory);
@@ -50,7 +50,7 @@ fn by_arena(socket: &UdpSocket, flags: RecvFlags) -> io::Result<Vec<Vec<u8>>> {
 fn r1_a_blocking_receive_does_not_wait_for_the_whole_batch() {
     for receive in WAYS {
         let socket = udp4();
-        // No net here: a receive that waits for more would wait for ever, and be seen to.
+        // Without a time limit: a receive that waits for more hangs the test.
         socket.set_read_timeout(None).expect("no timeout");
         let to = addr(&socket);
         let own = socket.try_clone().expect("a second descriptor");
@@ -80,7 +80,7 @@ fn r1_the_read_timeout_is_honoured() {
         let socket = udp4();
         let timeout = Duration::from_millis(60);
         socket.set_read_timeout(Some(timeout)).expect("a timeout");
-        // In a thread, so that a receive that never comes back is seen.
+        // In a thread, so that a receive that never returns is noticed.
         let own = socket.try_clone().expect("a second descriptor");
         let receiver = Call::blocked(move || {
             let start = Instant::now();
@@ -118,7 +118,7 @@ fn dont_wait_is_for_one_call_on_a_blocking_socket() {
     settle();
     assert_eq!(by_arena(&socket, RecvFlags::DONT_WAIT).expect("one is there"), [b"here"]);
 
-    // The socket itself is as blocking as before.
+    // The socket itself is still blocking.
     let to = addr(&socket);
     let own = socket.try_clone().expect("a second descriptor");
     let receiver = Call::blocked(move || by_arena(&own, RecvFlags::NONE));

@@ -1,4 +1,4 @@
-//! Stand-ins for a socket that return wrong counts, skip messages or exchange memory: calls end, and show no bytes of
+//! Test doubles that return wrong counts, skip messages or exchange memory: all calls must end and show no bytes of
 //! another message.
 
 use std::cell::Cell;
@@ -41,7 +41,7 @@ fn d16_counts_larger_than_what_was_offered_overflow_nothing_and_end() {
             let liar = || Liar { says, calls: Cell::new(0) };
             let mut queue = SendQueue::new(1 << 20);
             msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-            // It ends at the first row of 256 that is accepted in part.
+            // The send ends at the first group of 256 that is accepted only in part.
             let expected = if says < 256 { count.min(says) } else { count };
             assert_eq!(liar().flush(&mut queue).expect("no error"), expected);
             assert_eq!(queue.len(), count - expected);
@@ -53,7 +53,7 @@ fn d16_counts_larger_than_what_was_offered_overflow_nothing_and_end() {
 
 #[test]
 fn d16_a_double_that_stops_half_way_without_an_error_ends_every_call() {
-    /// Accepts some messages, and from then on none.
+    /// Accepts some messages and then none.
     struct Tired(Cell<usize>);
     impl BatchSocket for Tired {
         fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
@@ -80,7 +80,7 @@ fn d16_a_double_that_stops_half_way_without_an_error_ends_every_call() {
 
 #[test]
 fn an_error_behind_the_first_datagrams_ends_a_flush_with_a_count() {
-    /// Returns an error from its second call alone.
+    /// Returns an error from its second call only.
     #[derive(Default)]
     struct Once(Cell<usize>);
     impl BatchSocket for Once {
@@ -107,7 +107,7 @@ fn an_error_behind_the_first_datagrams_ends_a_flush_with_a_count() {
 
 #[test]
 fn d11_failures_are_not_offered_with_all_that_follow_them() {
-    /// Rejects the bad ones, and counts the messages it is offered.
+    /// Rejects bad messages and counts the messages offered.
     struct Counting(Cell<usize>);
     impl BatchSocket for Counting {
         fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
@@ -123,7 +123,7 @@ fn d11_failures_are_not_offered_with_all_that_follow_them() {
         }
     }
     const N: usize = 4_096;
-    // All, none, every other one, every hundredth, and only the first.
+    // Bad messages: all, none, every second, every hundredth, only the first.
     for every in [1, usize::MAX, 2, 100, N] {
         let bad = |i: usize| i % every == 0 && every < usize::MAX;
         let msgs: Vec<_> =
@@ -135,7 +135,7 @@ fn d11_failures_are_not_offered_with_all_that_follow_them() {
     }
 }
 
-/// Receives twice and returns the second datagram, like a stand-in that drops some.
+/// Receives twice and returns the second datagram, like a double that drops some.
 struct Second<'a>(&'a std::net::UdpSocket);
 
 impl BatchSocket for Second<'_> {
@@ -163,7 +163,7 @@ fn r2_metadata_of_a_skipped_datagram_does_not_reach_the_next() {
     assert_eq!((second.data(), second.meta().hop_limit), (&b"second"[..], None), "{enabled:?}");
 }
 
-/// Receives any messages and returns any count.
+/// Receives any number of messages and returns any count.
 struct Miscounting {
     count: usize,
     meta: RecvMeta,
@@ -200,7 +200,7 @@ fn d16_a_count_larger_than_the_buffers_is_clamped() {
     }
 }
 
-/// Receives, and moves the messages that it keeps to the front.
+/// Receives messages and moves those that it keeps to the front.
 struct Picky<'a>(&'a Double);
 
 impl BatchSocket for Picky<'_> {
@@ -233,12 +233,12 @@ fn d16_a_message_that_a_double_moves_out_of_its_slot_is_truncated() {
     assert_eq!(got, [(&b"one"[..], false, from), (b"", true, from), (b"", true, from)]);
 }
 
-/// Puts memory of its own, or none, in the place of the memory that it was given.
+/// Replaces the memory that it was given with its own or none.
 struct Changeling;
 
 impl BatchSocket for Changeling {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        /// Where the memory is, which is never freed: for a leak checker to find.
+        /// Addresses of the memory, which is never freed; a leak checker finds it here.
         static MEMORY: Mutex<Vec<usize>> = Mutex::new(Vec::new());
         for msg in msgs.iter_mut() {
             let memory = Box::leak(Box::new([0; 16]));
