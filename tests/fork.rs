@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use common::sockets::{addr, udp4};
-use common::{NET, exchange, smaller};
+use common::{TIME_LIMIT, exchange, repetitions};
 use mmsg::{Backend, BatchSocket, RecvBatch};
 
 /// The test selects each backend in turn.
@@ -26,7 +26,7 @@ fn in_child(work: impl FnOnce() + std::panic::UnwindSafe) -> bool {
     assert!(child >= 0, "{}", std::io::Error::last_os_error());
     if child == 0 {
         // SAFETY: both take numbers. The alarm ends a hanging child.
-        unsafe { libc::alarm(NET.as_secs() as u32) };
+        unsafe { libc::alarm(TIME_LIMIT.as_secs() as u32) };
         let code = if catch_unwind(work).is_ok() { 0 } else { 1 };
         // SAFETY: it takes a number, and no destructor of this process runs.
         unsafe { libc::_exit(code) };
@@ -56,7 +56,7 @@ fn children_and_their_parent_go_on_with_the_same_sockets() {
             let (near, far) = (udp4(), udp4());
             let mut batch = RecvBatch::new(8, 100);
             let mut all_well = true;
-            for i in 0..smaller(200, 5) {
+            for i in 0..repetitions(200, 5) {
                 // The parent's arenas are in use when they are copied.
                 exchange(&near, &far, BATCH);
                 all_well &= in_child(|| {

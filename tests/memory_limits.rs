@@ -140,7 +140,7 @@ fn check_arrived(far: &UdpSocket, expected: &[&[u8]]) {
 }
 
 #[test]
-fn d15_an_offload_for_which_there_is_no_memory_is_an_error_and_moves_nothing() {
+fn d15_an_offload_without_memory_is_an_error_and_moves_nothing() {
     let (near, far) = (socket(), socket());
     let to = far.local_addr().expect("it is bound");
     let msgs = [SendMsg::to(to, b"data"); 32];
@@ -177,7 +177,7 @@ fn d15_an_offload_for_which_there_is_no_memory_is_an_error_and_moves_nothing() {
 
 /// There is no memory for the datagrams' headers, or for the payload in one piece.
 #[test]
-fn d15_a_message_for_whose_segmentation_there_is_no_memory_is_still_to_be_sent() {
+fn d15_a_message_that_cannot_be_segmented_for_want_of_memory_is_not_sent() {
     let (near, far) = (socket(), socket());
     let to = far.local_addr().expect("it is bound");
     let plain = SendMsg::to(to, b"data");

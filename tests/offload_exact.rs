@@ -244,7 +244,7 @@ fn s6_a_gso_batch_is_whole_however_its_buffers_lie_in_memory() {
 }
 
 #[test]
-fn s6_a_grouped_queue_sends_what_was_pushed_side_by_side_and_apart() {
+fn s6_a_grouped_queue_keeps_the_order_of_each_destination() {
     let receivers = [pair(), pair()];
     let sender = &receivers[0].0;
     let dests = [receivers[0].2, receivers[1].2];

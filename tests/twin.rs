@@ -16,7 +16,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use common::BACKENDS;
-use common::recv::Got;
+use common::recv::OwnedDatagram;
 use common::sockets::{addr, udp4};
 
 /// Every arena here selects its own.
@@ -229,7 +229,7 @@ fn expected(round: &Round, receiver: usize, failed: &[(usize, i32)]) -> usize {
 }
 
 /// The same with one of the trait's ways, into a [`RecvBatch`].
-fn by_trait(way: usize, sockets: &Sockets, round: &Round, slot: usize) -> [Vec<Got>; 2] {
+fn by_trait(way: usize, sockets: &Sockets, round: &Round, slot: usize) -> [Vec<OwnedDatagram>; 2] {
     let socket: &dyn BatchSocket = &sockets.senders[round.from];
     let data = payloads(round);
     let all = round.outgoing.iter().zip(&data);
@@ -255,7 +255,7 @@ fn by_trait(way: usize, sockets: &Sockets, round: &Round, slot: usize) -> [Vec<G
         let mut got = Vec::new();
         while got.len() < count {
             sockets.receivers[receiver].recv_into(&mut batch).expect("they arrive");
-            got.extend(batch.iter().map(Got::from));
+            got.extend(batch.iter().map(OwnedDatagram::from));
         }
         got
     })
@@ -296,7 +296,7 @@ proptest! {
         let sockets = Sockets::new();
         let (_, expected) = naive(&sockets, &round);
         let expected = expected.map(|arrived| {
-            let got = |one: &Received| Got {
+            let got = |one: &Received| OwnedDatagram {
                 data: one.slices.concat(),
                 from: Some(addr(&sockets.senders[one.from])),
                 truncated: one.truncated,

@@ -118,7 +118,7 @@ fn a2_a_dual_stack_socket_reports_both_families() {
 }
 
 #[test]
-fn what_windows_does_not_have_is_unsupported() {
+fn options_that_windows_lacks_are_unsupported() {
     let socket = udp4();
     let all = Ancillary::TIMESTAMP | Ancillary::DROPPED | Ancillary::ERRORS | Ancillary::MARK;
     assert_eq!(all.enable(&socket).expect("no error of the socket"), Ancillary::NONE);

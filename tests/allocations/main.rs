@@ -43,7 +43,7 @@ fn use_backend(backend: Backend) -> MutexGuard<'static, ()> {
 
 /// Makes a call and fails if it allocates.
 #[track_caller]
-fn free<R>(what: &str, call: impl FnOnce() -> R) -> R {
+fn without_allocating<R>(what: &str, call: impl FnOnce() -> R) -> R {
     let (result, counts) = counted(call);
     assert_eq!(counts, Counts::NONE, "{what} allocates");
     result

@@ -3,23 +3,23 @@
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
-use crate::common::{skip, smaller, sockets};
+use crate::common::{repetitions, skip, sockets};
 use crate::counting::{Counts, counted};
 use crate::seccomp::{SENDMMSG_IS_A_LOOP, SENDMSG, deny};
 use crate::way::Way;
-use crate::{free, use_backend};
+use crate::{use_backend, without_allocating};
 use mmsg::offload::GsoStatus;
 use mmsg::{Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue};
 
 /// Messages in a batch.
-const MOST: usize = 60;
+const BATCH: usize = 60;
 /// Longer than payloads that the crate copies together.
 const LONG: usize = 300;
 const SHORT: usize = 100;
 
 /// Number of calls on each backend, direct and through `dyn`.
 fn calls() -> usize {
-    smaller(10_000, 300)
+    repetitions(10_000, 300)
 }
 
 /// Runs of long and short messages, with and without options, and a few single ones: several GSO batches.
@@ -36,7 +36,7 @@ fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> 
             _ => SendMsg::to(to, &[]),
         }
     };
-    (0..MOST).map(one).collect()
+    (0..BATCH).map(one).collect()
 }
 
 /// Receives with both kinds of calls and, with `check`, checks all messages.
@@ -106,7 +106,7 @@ fn on_both_backends(mut test: impl FnMut()) {
 
 #[test]
 fn calls_through_offload_allocate_nothing() {
-    let payload = vec![7; MOST * SHORT];
+    let payload = vec![7; BATCH * SHORT];
     on_both_backends(|| {
         let (near, far) = (offload(sockets::udp4()), offload(sockets::udp4()));
         let parts = [IoSlice::new(&payload[..20]), IoSlice::new(&payload[30..LONG])];
@@ -143,7 +143,11 @@ fn sending_again_without_gso_allocates_nothing() {
         for i in 0..calls() / 50 {
             let send = || near.send_batch(&msgs[i % 2..][..1]);
             // The first two calls grow the arena; the second one gathers its buffers there.
-            let sent = if i < 2 { send() } else { free("a send segmented in user space", send) };
+            let sent = if i < 2 {
+                send()
+            } else {
+                without_allocating("a send segmented in user space", send)
+            };
             assert_eq!(sent.expect("loopback takes it"), 1);
             let mut received = 0;
             while received < 200 {
@@ -166,7 +170,7 @@ fn an_empty_socket_with_offload_allocates_nothing() {
     on_both_backends(|| {
         assert!(crate::common::would_block(far.recv_into(&mut batch)));
         for _ in 0..calls() {
-            let result = free("recv_into", || far.recv_into(&mut batch));
+            let result = without_allocating("recv_into", || far.recv_into(&mut batch));
             assert!(crate::common::would_block(result));
         }
     });
@@ -199,7 +203,8 @@ fn n2_batches_that_are_rejected_allocate_nothing() {
             let far = &far[i % 3];
             let msgs = [SendMsg::to(sockets::addr(far), &payload); 4];
             let send = || near.send_batch(&msgs);
-            let sent = if i == 0 { send() } else { free("a send without batches", send) };
+            let sent =
+                if i == 0 { send() } else { without_allocating("a send without batches", send) };
             assert_eq!(sent.expect("loopback takes it"), 4);
             let mut received = 0;
             while received < 4 {

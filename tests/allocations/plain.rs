@@ -6,10 +6,10 @@ use std::net::{SocketAddr, UdpSocket};
 #[cfg(unix)]
 use std::os::unix::net::UnixDatagram;
 
-use crate::common::{BACKENDS, is_emulated, smaller, sockets};
+use crate::common::{BACKENDS, is_emulated, repetitions, sockets};
 use crate::counting::{Counts, counted};
 use crate::way::Way;
-use crate::{free, use_backend};
+use crate::{use_backend, without_allocating};
 #[cfg(unix)]
 use mmsg::BatchSocketExt;
 use mmsg::{Ancillary, BatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue};
@@ -18,11 +18,11 @@ const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 
 /// Number of calls of each kind: on each backend, for each family, direct and through `dyn`.
 fn calls() -> usize {
-    smaller(10_000, 300)
+    repetitions(10_000, 300)
 }
 
 /// The largest batch size.
-fn most() -> usize {
+fn max_batch() -> usize {
     if is_emulated() { 128 } else { 512 }
 }
 
@@ -92,7 +92,7 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: us
                 Way::Each => "send_each",
                 Way::Flush => "push and flush",
             };
-            let sent = free(what, || way.send(near, &msgs[..size], &mut queue));
+            let sent = without_allocating(what, || way.send(near, &msgs[..size], &mut queue));
             assert_eq!(sent.expect("loopback takes it"), size);
             receiver.take(far, size, i % 2 == 0, true);
         }
@@ -102,8 +102,8 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: us
 
 /// On both backends, direct and through `&dyn BatchSocket`.
 fn exchange_on(near: &UdpSocket, far: &UdpSocket) {
-    let enough = sockets::has_space_for(far, most(), "batches of more than 128 messages");
-    let most = if enough { most() } else { 128 };
+    let enough = sockets::has_space_for(far, max_batch(), "batches of more than 128 messages");
+    let most = if enough { max_batch() } else { 128 };
     for backend in BACKENDS {
         let _turn = use_backend(*backend);
         exchange(near, far, sockets::addr(far), most);
@@ -135,9 +135,9 @@ fn an_empty_socket_allocates_nothing() {
         for socket in [&socket as &dyn BatchSocket, &&socket] {
             assert!(crate::common::would_block(socket.recv_batch(&mut msgs)));
             for _ in 0..calls() {
-                let result = free("recv_batch", || socket.recv_batch(&mut msgs));
+                let result = without_allocating("recv_batch", || socket.recv_batch(&mut msgs));
                 assert!(crate::common::would_block(result));
-                let result = free("recv_into", || socket.recv_into(&mut batch));
+                let result = without_allocating("recv_into", || socket.recv_into(&mut batch));
                 assert!(crate::common::would_block(result));
             }
         }
@@ -160,13 +160,13 @@ fn a_full_socket_allocates_nothing() {
             assert!(crate::common::would_block(way.send(&near, &msgs, &mut queue)));
         }
         for _ in 0..calls() {
-            let result = free("send_batch", || near.send_batch(&msgs));
+            let result = without_allocating("send_batch", || near.send_batch(&msgs));
             assert!(crate::common::would_block(result));
-            let result = free("send_each", || near.send_each(msgs, |_, _| {}));
+            let result = without_allocating("send_each", || near.send_each(msgs, |_, _| {}));
             assert!(crate::common::would_block(result));
-            let result = free("flush", || near.flush(&mut queue));
+            let result = without_allocating("flush", || near.flush(&mut queue));
             assert!(crate::common::would_block(result));
-            assert!(free("push", || queue.push(&msgs[0])).is_err());
+            assert!(without_allocating("push", || queue.push(&msgs[0])).is_err());
         }
     }
 }
@@ -183,7 +183,7 @@ fn e19_connection_refused_allocates_nothing() {
         }
         let mut refused = 0;
         for i in 0..calls() {
-            let result = free("send_batch", || near.send_batch(&msgs[..1 + i % 4]));
+            let result = without_allocating("send_batch", || near.send_batch(&msgs[..1 + i % 4]));
             refused += usize::from(result.is_err());
         }
         assert!(refused > 0, "nothing was refused");
@@ -210,7 +210,7 @@ fn the_second_call_of_a_size_allocates_nothing() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 exchange();
-                free("the second exchange", exchange);
+                without_allocating("the second exchange", exchange);
             });
         });
     }
@@ -292,7 +292,7 @@ fn an_answer_to_a_unix_socket_allocates_nothing() {
                 (0..4).for_each(|_| assert_eq!(client.recv(&mut [0; 16]).expect("sent"), 8));
             };
             // The queue has two stages, and each may grow once.
-            if round < 2 { serve() } else { free("answers", serve) }
+            if round < 2 { serve() } else { without_allocating("answers", serve) }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::pin::pin;
 use std::time::Duration;
 
-use crate::common::{smaller, sockets};
+use crate::common::{repetitions, sockets};
 use crate::counting::{Counts, counted};
 use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 use socket2::SockRef;
@@ -15,12 +15,12 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 /// Messages in a batch.
-const MOST: usize = 64;
+const BATCH: usize = 64;
 const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 
 /// Rounds of each call. An emulated machine is about fifty times slower and allocates in the same way.
 fn rounds() -> usize {
-    smaller(10_000, 100)
+    repetitions(10_000, 100)
 }
 
 /// Completes a future and also returns the allocations of all its polls.
@@ -48,7 +48,7 @@ impl Rounds<'_> {
     /// A receive of either kind, which waits or finds datagrams.
     async fn receive(&mut self, far: &impl AsyncBatchSocket, i: usize) -> Counts {
         let Self { near, msgs, batch, recv_msgs, .. } = self;
-        let size = 1 + i % MOST;
+        let size = 1 + i % BATCH;
         let send = || {
             near.send_batch(&msgs[..size]).expect("loopback takes it");
             sockets::settle();
@@ -76,7 +76,7 @@ impl Rounds<'_> {
     /// A send of one of the kinds.
     async fn send(&mut self, from: &impl AsyncBatchSocket, i: usize) -> Counts {
         let Self { msgs, queue, .. } = self;
-        let msgs = &msgs[..1 + i % MOST];
+        let msgs = &msgs[..1 + i % BATCH];
         msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         let no_error = |index, error| panic!("{index}: {error}");
         let (sent, counts) = polled(async {
@@ -96,21 +96,21 @@ async fn allocate_nothing(far: &impl AsyncBatchSocket<Socket = UdpSocket>) {
     let sink = sockets::udp4();
     let near = sockets::udp4();
     let to = far.tokio_socket().local_addr().expect("it is bound");
-    let mut memory = vec![[0; 16]; MOST];
+    let mut memory = vec![[0; 16]; BATCH];
     let mut rounds_of = Rounds {
         near: &near,
-        msgs: vec![SendMsg::to(to, &PAYLOAD); MOST],
+        msgs: vec![SendMsg::to(to, &PAYLOAD); BATCH],
         queue: SendQueue::new(1 << 20),
-        batch: RecvBatch::new(MOST, 16),
+        batch: RecvBatch::new(BATCH, 16),
         recv_msgs: memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect(),
     };
     // The warm-up makes a call of every kind and size.
-    let warm_up = 12 * MOST;
+    let warm_up = 12 * BATCH;
     for i in 0..warm_up + rounds() {
         let counts = rounds_of.receive(far, i).await;
         assert!(i < warm_up || counts == Counts::NONE, "receive {i}: {counts:?}");
     }
-    rounds_of.msgs = vec![SendMsg::to(sockets::addr(&sink), &PAYLOAD); MOST];
+    rounds_of.msgs = vec![SendMsg::to(sockets::addr(&sink), &PAYLOAD); BATCH];
     for i in 0..warm_up + rounds() {
         let counts = rounds_of.send(far, i).await;
         assert!(i < warm_up || counts == Counts::NONE, "send {i}: {counts:?}");

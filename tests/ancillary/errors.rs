@@ -9,7 +9,7 @@ use crate::common::sockets::settle_answers;
 use crate::common::{no_failure, would_block};
 use crate::kit::receive::payloads;
 use crate::kit::{
-    NET, addr, ask, at, dual_stack, in_error, refusing, reports, summary, udp4, udp6,
+    TIME_LIMIT, addr, at, dual_stack, enable_all, in_error, refusing, reports, summary, udp4, udp6,
 };
 use mmsg::error_queue::{Event, Report, drain_errors};
 use mmsg::{
@@ -32,7 +32,7 @@ pub struct Setting {
 
 pub fn settings() -> Vec<Setting> {
     let setting = |from: UdpSocket, open: UdpSocket, mapped: bool| {
-        ask(&from, Ancillary::ERRORS);
+        enable_all(&from, Ancillary::ERRORS);
         let closed = refusing(addr(&open).ip());
         let seen = |socket: &UdpSocket| match mapped {
             true => at(&format!("::ffff:{}", addr(socket).ip()), socket),
@@ -62,7 +62,7 @@ impl Setting {
     pub fn provoke_error(&self) {
         assert_eq!(self.from.send_batch(&[self.bad()]).expect("it is taken"), 1);
         settle_answers();
-        assert!(in_error(&self.from, NET));
+        assert!(in_error(&self.from, TIME_LIMIT));
     }
 
     /// Takes `count` reports and checks that each names the closed destination.
@@ -158,7 +158,7 @@ fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
 /// Errors arrive while a receive waits. It continues to wait. On a socket with a timeout it returns `Interrupted`,
 /// because the kernel would start the timeout anew.
 #[test]
-fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
+fn d34_errors_of_other_datagrams_do_not_end_a_waiting_receive() {
     const TIMEOUT: Duration = Duration::from_millis(300);
     for setting in settings() {
         let Setting { from, open, to_closed, .. } = &setting;
@@ -169,7 +169,7 @@ fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
                 let start = Instant::now();
                 let receiver = scope.spawn(move || receive(from));
                 while !receiver.is_finished() {
-                    assert!(start.elapsed() < NET, "it waits for as long as errors come");
+                    assert!(start.elapsed() < TIME_LIMIT, "it waits for as long as errors come");
                     from.send_to(b"bad", to_closed).ok();
                     thread::sleep(Duration::from_millis(20));
                 }
@@ -179,7 +179,7 @@ fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
             });
             drain(from);
 
-            for timeout in [None, Some(NET)] {
+            for timeout in [None, Some(TIME_LIMIT)] {
                 from.set_read_timeout(timeout).expect("a timeout");
                 thread::scope(|scope| {
                     let receive = move || loop {
@@ -239,13 +239,13 @@ fn d34_a_call_returns_a_connected_peers_error_once() {
         from.connect(to_closed).expect("connecting does nothing but remember");
         for receive in RECEIVES {
             from.send(b"bad").expect("no answer yet");
-            assert!(in_error(from, NET));
+            assert!(in_error(from, TIME_LIMIT));
             let error = receive(from).expect_err("the peer is gone");
             assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
             setting.check_reports(1);
             // A send returns it too.
             from.send(b"bad").expect("no answer yet");
-            assert!(in_error(from, NET));
+            assert!(in_error(from, TIME_LIMIT));
             let error = from.send_batch(&[SendMsg::new(b"bad")]).expect_err("the peer is gone");
             assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
             setting.check_reports(1);

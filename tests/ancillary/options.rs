@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::kit::receive::one;
 use crate::kit::{
-    addr, any6, ask, at, dual_stack, in_error, option, refusing, set_option, udp4, udp6,
+    addr, any6, at, dual_stack, enable_all, in_error, option, refusing, set_option, udp4, udp6,
 };
 use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{Ancillary, BatchSocket, RecvMeta, SendMsg};
@@ -48,7 +48,7 @@ fn enable_returns_what_is_on_and_can_be_repeated() {
 fn disabled_metadata_is_absent_and_the_rest_still_comes() {
     let (from, to) = (udp4(), dual_stack());
     let dest = at("127.0.0.1", &to);
-    ask(&to, Ancillary::DEST | Ancillary::TOS | Ancillary::HOP_LIMIT);
+    enable_all(&to, Ancillary::DEST | Ancillary::TOS | Ancillary::HOP_LIMIT);
     let _ = Ancillary::DEST.disable(&to).expect("a socket");
     from.send_to(b"data", dest).expect("it is taken");
     let mut expected = RecvMeta::default();
@@ -56,7 +56,7 @@ fn disabled_metadata_is_absent_and_the_rest_still_comes() {
     assert_eq!(one(&to).meta, expected);
 
     let closed = refusing([127, 0, 0, 1]);
-    ask(&from, Ancillary::ERRORS);
+    enable_all(&from, Ancillary::ERRORS);
     let _ = Ancillary::ERRORS.disable(&from).expect("a socket");
     from.send_to(b"data", addr(&closed)).expect("it is taken");
     from.send_to(b"data", dest).expect("no error is waiting");
@@ -71,7 +71,7 @@ fn send_and_receive_timestamps_are_turned_off_apart() {
     };
     let alone = |option: Ancillary| {
         let socket = udp4();
-        ask(&socket, option);
+        enable_all(&socket, option);
         flags(&socket)
     };
     let (of_hardware, of_sending) = (alone(hardware), alone(sending));
@@ -87,27 +87,27 @@ fn send_and_receive_timestamps_are_turned_off_apart() {
         assert_eq!(drain_errors(&socket, &mut report_buf).expect("a socket"), usize::from(stamped));
         stamped
     };
-    ask(&socket, hardware | sending);
+    enable_all(&socket, hardware | sending);
     assert_eq!((flags(&socket), is_stamped()), (of_hardware | of_sending, true));
     let _ = hardware.disable(&socket).expect("a socket");
     assert_eq!((flags(&socket), is_stamped()), (of_sending, true));
-    ask(&socket, hardware);
+    enable_all(&socket, hardware);
     let _ = sending.disable(&socket).expect("a socket");
     assert_eq!((flags(&socket), is_stamped()), (of_hardware, false));
-    ask(&socket, sending);
+    enable_all(&socket, sending);
     let _ = (hardware | sending).disable(&socket).expect("a socket");
     assert_eq!((flags(&socket), is_stamped()), (0, false));
 
     // The crate must keep bits that other code has set.
     let foreign = libc::SOF_TIMESTAMPING_OPT_CMSG as i32;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, foreign).expect("a flag");
-    ask(&socket, hardware | sending);
+    enable_all(&socket, hardware | sending);
     let _ = (hardware | sending).disable(&socket).expect("a socket");
     assert_eq!(flags(&socket), foreign as libc::c_uint);
 }
 
 #[test]
-fn what_is_required_is_on_or_named() {
+fn require_names_the_options_that_are_missing() {
     let socket = udp4();
     (Ancillary::TOS | Ancillary::DEST).require(&socket).expect("Linux has both");
     assert_eq!(option(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS).ok(), Some(1));

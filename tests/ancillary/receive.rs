@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::SystemTime;
 
-use crate::kit::receive::{Got, Way, one};
-use crate::kit::{addr, any6, ask, at, dual_stack, index, ip, set_option, skip, udp4, udp6};
+use crate::kit::receive::{OwnedMessage, Way, one};
+use crate::kit::{addr, any6, at, dual_stack, enable_all, index, ip, set_option, skip, udp4, udp6};
 use mmsg::{Ancillary, BatchSocket, Ecn, RecvMeta, SendMeta, SendMsg};
 use socket2::SockRef;
 
@@ -145,7 +145,7 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
         let got = way.receive(receiver, 2);
         let after = SystemTime::now();
 
-        let message = Got { raw: Vec::new(), ..got[0].clone() };
+        let message = OwnedMessage { raw: Vec::new(), ..got[0].clone() };
         assert!(!message.control_truncated && !message.truncated, "{way:?} {message:?}");
         assert_eq!(message.addr.map(|a| a.ip().to_canonical()), Some(addr(from).ip()));
         assert!(message.datagrams.iter().map(Vec::as_slice).eq(payload.chunks(100)));
@@ -191,7 +191,7 @@ fn r6_all_metadata_of_ipv6_fits_at_once() {
 fn drops_are_counted_exactly_and_since_the_start() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6())] {
         SockRef::from(&to).set_recv_buffer_size(4096).expect("a small buffer");
-        ask(&to, Ancillary::DROPPED);
+        enable_all(&to, Ancillary::DROPPED);
         send(&from, addr(&to), b"before", SendMeta::new());
         assert_eq!(one(&to).meta.dropped, None);
         let mut lost = 0;
@@ -208,7 +208,7 @@ fn drops_are_counted_exactly_and_since_the_start() {
 fn r4_a_coalesced_message_is_split_without_a_control_buffer_of_the_caller() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (udp4(), dual_stack())] {
         let dest = if addr(&from).is_ipv4() { at("127.0.0.1", &to) } else { addr(&to) };
-        ask(&to, Ancillary::GRO);
+        enable_all(&to, Ancillary::GRO);
         for way in Way::ALL {
             let payload: Vec<u8> = (0..2000u32).map(|i| i as u8).collect();
             for size in [1999u16, 1000, 999, 333] {
@@ -225,7 +225,7 @@ fn r4_a_coalesced_message_is_split_without_a_control_buffer_of_the_caller() {
 #[test]
 fn r5_the_segment_size_comes_as_a_c_int() {
     let (from, to) = (udp4(), udp4());
-    ask(&to, Ancillary::GRO);
+    enable_all(&to, Ancillary::GRO);
     for backend in [mmsg::Backend::Mmsg, mmsg::Backend::Msg] {
         send(&from, addr(&to), &[7; 700], SendMeta::new().with_segment_size(300));
         let got = Way::MsgsRaw(backend).receive(&to, 1).remove(0);
@@ -238,7 +238,7 @@ fn r5_the_segment_size_comes_as_a_c_int() {
 #[test]
 fn a_path_mtu_comes_as_a_message_of_its_own() {
     let socket = any6(false);
-    ask(&socket, Ancillary::PATH_MTU | Ancillary::DEST);
+    enable_all(&socket, Ancillary::PATH_MTU | Ancillary::DEST);
     set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1).expect("an option of Linux");
     let to = udp6();
     for way in Way::ALL {

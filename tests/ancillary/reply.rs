@@ -4,13 +4,13 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use crate::kit::net::{Host, warm_up};
-use crate::kit::receive::{Got, Way, one};
-use crate::kit::{addr, any6, ask, at, bind, dual_stack, index, ip, udp4, udp6};
+use crate::kit::receive::{OwnedMessage, Way, one};
+use crate::kit::{addr, any6, at, bind, dual_stack, enable_all, index, ip, udp4, udp6};
 use mmsg::{Ancillary, BatchSocket, SendMsg};
 
 /// Answers the received datagrams and checks that the answers leave from `source`.
 #[track_caller]
-fn answer(server: &UdpSocket, got: &Got, client: &UdpSocket, source: &str) {
+fn answer(server: &UdpSocket, got: &OwnedMessage, client: &UdpSocket, source: &str) {
     let to = got.addr.expect("it has a source");
     let meta = got.meta.reply_meta();
     let reply = SendMsg::to(to, b"answer").with_meta(&meta);
@@ -29,7 +29,7 @@ fn servers() -> [Server; 2] {
         (bind((Ipv4Addr::UNSPECIFIED, 0)), ip),
         (dual_stack(), |text| ip(&format!("::ffff:{text}"))),
     ];
-    servers.iter().for_each(|(server, _)| ask(server, Ancillary::DEST));
+    servers.iter().for_each(|(server, _)| enable_all(server, Ancillary::DEST));
     servers
 }
 
@@ -63,7 +63,7 @@ fn d32_a_unicast_datagram_has_the_same_destination_and_local_address() {
         }
     }
     let (client, server) = (udp6(), any6(true));
-    ask(&server, Ancillary::DEST);
+    enable_all(&server, Ancillary::DEST);
     client.send_to(b"hello", at("::1", &server)).expect("it is taken");
     let got = one(&server);
     assert_eq!((got.meta.destination, got.meta.local), (Some(ip("::1")), Some(ip("::1"))));
@@ -132,7 +132,7 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
             .expect("the device has that address");
         device
     });
-    ask(&server, Ancillary::DEST);
+    enable_all(&server, Ancillary::DEST);
     for dest in ["10.9.1.255", "255.255.255.255", "239.7.7.7", "10.9.1.3"] {
         let own = if dest == "10.9.1.3" { dest } else { "10.9.1.2" };
         client.send_to(b"who is there?", at(dest, &server)).expect("it is taken");
@@ -144,7 +144,7 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
 
     // IPv6 has no broadcast, and reports no local address for a multicast group.
     let (client, server) = (near.bind("[fd09:1::1]:0"), far.bind("[::]:0"));
-    ask(&server, Ancillary::DEST);
+    enable_all(&server, Ancillary::DEST);
     let mut all_nodes: SocketAddr = at("ff02::1", &server);
     if let SocketAddr::V6(all_nodes) = &mut all_nodes {
         all_nodes.set_scope_id(near.within(|| index("near0")));
@@ -163,7 +163,7 @@ fn d25_a_datagram_queued_before_dest_was_on_has_no_interface() {
         let dest = at("127.0.0.1", &server);
         client.send_to(b"early", dest).expect("it is taken");
         server.peek(&mut [0; 8]).expect("it waits");
-        ask(&server, Ancillary::DEST);
+        enable_all(&server, Ancillary::DEST);
         let got = one(&server);
         let seen = if mapped { ip("::ffff:127.0.0.1") } else { ip("127.0.0.1") };
         assert_eq!(got.meta.destination, Some(seen));

@@ -7,7 +7,9 @@ use super::errors::{BACKENDS, Setting, settings};
 use crate::common::skip;
 use crate::kit::net::Host;
 use crate::kit::receive::one;
-use crate::kit::{NET, addr, ask, bind, dual_stack, in_error, reports, summary, udp4, udp6};
+use crate::kit::{
+    TIME_LIMIT, addr, bind, dual_stack, enable_all, in_error, reports, summary, udp4, udp6,
+};
 use mmsg::error_queue::{Event, Origin, Report, drain_errors};
 use mmsg::{Ancillary, BatchSocket, BatchSocketExt, MmsgBuf, Offload, SendMeta, SendMsg};
 
@@ -50,7 +52,7 @@ fn a_report_says_which_datagram_it_is_about() {
         }
         let (mut reports, mut got) = ([Report::EMPTY; 17], 0);
         while got < SENT {
-            assert!(in_error(from, NET));
+            assert!(in_error(from, TIME_LIMIT));
             let n = drain_errors(from, &mut reports).expect("it is a socket");
             for report in &reports[..n] {
                 assert_eq!((report.event, report.dest), (Event::Refused, Some(*to_closed)));
@@ -74,7 +76,7 @@ fn a_link_local_reporter_has_its_scope() {
     };
     let (from, closed) = host.within(|| (bind(at(0)), bind(at(0))));
     closed.connect(addr(&closed)).expect("it hears only itself");
-    ask(&from, Ancillary::ERRORS);
+    enable_all(&from, Ancillary::ERRORS);
     // The kernel limits how often a host sends ICMP errors.
     let provoke = || {
         from.send_batch(&[SendMsg::to(addr(&closed), b"data")]).expect("it is taken");
@@ -90,7 +92,7 @@ fn send_timestamps_carry_a_number_and_a_time() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (dual_stack(), udp6())] {
         // Datagrams sent before are not counted.
         from.send_to(b"before", addr(&to)).expect("it is taken");
-        ask(&from, Ancillary::SEND_TIMESTAMP);
+        enable_all(&from, Ancillary::SEND_TIMESTAMP);
         let mut next = 0;
         for backend in BACKENDS {
             for count in [1, 3, 20] {
@@ -115,7 +117,7 @@ fn send_timestamps_carry_a_number_and_a_time() {
         }
         assert!(!in_error(&from, Duration::ZERO));
         // Enabling it again changes nothing: the numbers continue.
-        ask(&from, Ancillary::SEND_TIMESTAMP);
+        enable_all(&from, Ancillary::SEND_TIMESTAMP);
         from.send_batch(&[SendMsg::to(addr(&to), b"data")]).expect("it is taken");
         assert!(matches!(reports(&from, 1)[0].event, Event::Sent { id, .. } if id == next));
     }
@@ -131,7 +133,7 @@ fn a_send_timestamp_has_the_number_of_the_callers_choice() {
     // The number belongs to a timestamp, so it is an error without one.
     let error = from.send_batch(&[msg.with_meta(&seven)]).expect_err("no timestamps");
     assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
-    ask(&from, Ancillary::SEND_TIMESTAMP);
+    enable_all(&from, Ancillary::SEND_TIMESTAMP);
     let offload = Offload::new(from.try_clone().expect("a descriptor")).expect("a UDP socket");
     match from.send_batch(&[msg.with_meta(&last)]) {
         Ok(_) => {}
@@ -150,7 +152,10 @@ fn a_send_timestamp_has_the_number_of_the_callers_choice() {
 #[test]
 fn timestamps_and_errors_come_together() {
     for setting in settings() {
-        ask(&setting.from, Ancillary::SEND_TIMESTAMP | Ancillary::TIMESTAMP | Ancillary::DEST);
+        enable_all(
+            &setting.from,
+            Ancillary::SEND_TIMESTAMP | Ancillary::TIMESTAMP | Ancillary::DEST,
+        );
         let msgs = [setting.bad(), setting.good()];
         let sent = setting.from.send_each(msgs, |index, error| panic!("{index}: {error}"));
         assert_eq!(sent.expect("they are taken"), 2);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::kit::net::{Host, Route, warm_up};
 use crate::kit::receive::{Way, one, payloads};
-use crate::kit::{addr, ask, in_error, index, ip, reports, summary};
+use crate::kit::{addr, enable_all, in_error, index, ip, reports, summary};
 use mmsg::error_queue::Event;
 use mmsg::options::{Fragmentation, path_mtu};
 use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, SendMeta, SendMsg};
@@ -60,7 +60,7 @@ fn a1_an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
     let Some(route) = Route::new(name) else { return };
     for family in [V4, V6] {
         let answering = route.server.bind(family.any);
-        ask(&answering, Ancillary::DEST);
+        enable_all(&answering, Ancillary::DEST);
         for way in Way::ALL {
             // Connected clients do not receive answers from another address.
             let clients = [0, 1].map(|i| {
@@ -105,7 +105,7 @@ fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
     };
     let Some((asking, answering)) = two_cables(name, up) else { return };
     let socket = answering.bind("[::]:0");
-    ask(&socket, Ancillary::DEST);
+    enable_all(&socket, Ancillary::DEST);
     for device in ["a0", "a1"] {
         let client = asking.bind("[::]:0");
         let to = format!("[fe80::2%{}]:{}", asking.within(|| index(device)), addr(&socket).port());
@@ -142,7 +142,7 @@ fn a_broadcast_leaves_by_the_chosen_interface() {
         warm_up((&near, here), (&far, there));
     }
     from.set_broadcast(true).expect("it is a flag");
-    ask(&to, Ancillary::DEST);
+    enable_all(&to, Ancillary::DEST);
     let all: SocketAddr = ([255; 4], addr(&to).port()).into();
     for (a, b, source) in [("a0", "b0", "10.9.0.1"), ("a1", "b1", "10.9.1.1")] {
         let meta = SendMeta::new().with_interface(near.within(|| index(a)));
@@ -169,7 +169,7 @@ fn the_hop_limit_is_decremented_and_ecn_is_kept() {
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
         for socket in [&from, &to] {
-            ask(socket, Ancillary::HOP_LIMIT | Ancillary::TOS);
+            enable_all(socket, Ancillary::HOP_LIMIT | Ancillary::TOS);
         }
         let plain = SendMsg::to(server(&family, 0, &to), b"there");
         for way in Way::ALL {
@@ -195,7 +195,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
     for (family, backend) in [(V4, Backend::Mmsg), (V6, Backend::Msg)] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
         discover_mtu(&from);
-        ask(&from, Ancillary::ERRORS);
+        enable_all(&from, Ancillary::ERRORS);
         let (dest, other) = (server(&family, 0, &to), server(&family, 1, &to));
         let mut arena = MmsgBuf::with_backend(backend);
         let too_big = vec![7; 1281 - family.headers];
@@ -231,7 +231,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         let fits = vec![7; 1280 - family.headers];
         let msgs = [SendMsg::to(other, &too_big), SendMsg::to(dest, &fits)];
         assert_eq!(arena.send(&from, &msgs[..1]).expect("unknown yet"), 1);
-        assert!(in_error(&from, crate::kit::NET));
+        assert!(in_error(&from, crate::kit::TIME_LIMIT));
         assert_eq!(arena.send(&from, &msgs[1..]).expect("it is innocent"), 1);
         assert_eq!(payloads(&to, 1), [&fits[..]]);
         let report = reports(&from, 1)[0];
@@ -244,7 +244,7 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
     let Some(route) = Route::new("hops_that_run_out_come_back_as_time_exceeded") else { return };
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
-        ask(&from, Ancillary::ERRORS);
+        enable_all(&from, Ancillary::ERRORS);
         let plain = SendMsg::to(server(&family, 1, &to), b"data");
         for backend in BACKENDS {
             let meta = SendMeta::new().with_hop_limit(1);
@@ -268,7 +268,7 @@ fn a_router_without_a_route_reports_unreachable() {
     let Some(route) = Route::new("a_router_without_a_route_reports_unreachable") else { return };
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
-        ask(&from, Ancillary::ERRORS);
+        enable_all(&from, Ancillary::ERRORS);
         let nowhere: SocketAddr = family.nowhere.parse().expect("an address");
         let msgs = [
             SendMsg::to(nowhere, b"lost"),
@@ -292,14 +292,14 @@ fn e1_a_closed_port_beyond_a_router_is_named_and_harms_nobody_else() {
     let Some(route) = Route::new("e1_a_closed_port_beyond_a_router") else { return };
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
-        ask(&from, Ancillary::ERRORS);
+        enable_all(&from, Ancillary::ERRORS);
         let closed = route.server.bind(family.any);
         closed.connect(server(&family, 0, &to)).expect("there is a route");
         let refused = server(&family, 1, &closed);
         for backend in BACKENDS {
             let mut arena = MmsgBuf::with_backend(backend);
             assert_eq!(arena.send(&from, &[SendMsg::to(refused, b"bad")]).expect("taken"), 1);
-            assert!(in_error(&from, crate::kit::NET));
+            assert!(in_error(&from, crate::kit::TIME_LIMIT));
             let good = [SendMsg::to(server(&family, 0, &to), b"good"); 3];
             assert_eq!(arena.send(&from, &good).expect("these are innocent"), 3);
             assert_eq!(payloads(&to, 3), [b"good"; 3]);
@@ -317,7 +317,7 @@ fn a_dual_stack_socket_gets_reports_of_both_families() {
     };
     let from = route.client.within(crate::kit::dual_stack);
     assert_eq!(SockRef::from(&from).domain().expect("a socket"), Domain::IPV6);
-    ask(&from, Ancillary::ERRORS);
+    enable_all(&from, Ancillary::ERRORS);
     for (to, router) in
         [("[::ffff:192.0.2.1]:9", "::ffff:10.9.1.254"), ("[2001:db8::1]:9", "fd09:1::fe")]
     {

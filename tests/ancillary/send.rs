@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 
 use crate::kit::receive::{Way, one, payloads};
-use crate::kit::{addr, ask, at, bind, dual_stack, index, ip, udp4, udp6};
+use crate::kit::{addr, at, bind, dual_stack, enable_all, index, ip, udp4, udp6};
 use mmsg::control::{CONTROL_SPACE, ControlBuf};
 use mmsg::errors::PushError;
 use mmsg::{
@@ -39,8 +39,8 @@ fn pairs() -> Vec<(UdpSocket, SocketAddr, UdpSocket)> {
 #[test]
 fn ecn_and_tos_survive_both_ways() {
     for (from, dest, to) in pairs() {
-        ask(&to, Ancillary::TOS);
-        ask(&from, Ancillary::TOS);
+        enable_all(&to, Ancillary::TOS);
+        enable_all(&from, Ancillary::TOS);
         for way in Way::ALL {
             for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
                 let meta = SendMeta::new().with_tos(0xb8).with_ecn(ecn);
@@ -60,7 +60,7 @@ fn ecn_and_tos_survive_both_ways() {
 #[test]
 fn each_message_of_a_batch_has_its_own_options() {
     for (from, dest, to) in pairs() {
-        ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+        enable_all(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
         let plain = SendMsg::to(dest, b"data");
         let metas = [(0xff, 255), (0x01, 1), (0x5a, 77)]
             .map(|(tos, hops)| SendMeta::new().with_tos(tos).with_hop_limit(hops));
@@ -105,7 +105,7 @@ fn a1_a_chosen_source_is_the_one_that_is_seen() {
 #[test]
 fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
     let (from, to) = (dual_stack(), udp4());
-    ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+    enable_all(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
     let meta = SendMeta::new().with_tos(0x2e).with_hop_limit(33);
     for source in ["127.0.0.7", "::ffff:127.0.0.7"] {
         let meta = meta.with_source(ip(source));
@@ -126,7 +126,7 @@ fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
 fn a2_equal_options_for_both_families_are_encoded_for_each() {
     let (from, v4, v6) = (dual_stack(), udp4(), udp6());
     for to in [&v4, &v6] {
-        ask(to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+        enable_all(to, Ancillary::TOS | Ancillary::HOP_LIMIT);
     }
     let meta = SendMeta::new().with_tos(0x2e).with_hop_limit(33);
     let dests = [at("::ffff:127.0.0.1", &v4), addr(&v6)];
@@ -149,7 +149,7 @@ fn a2_equal_options_for_both_families_are_encoded_for_each() {
 fn without_a_destination_the_peer_says_which_family_it_is() {
     let options = SendMeta::new().with_tos(0x49).with_hop_limit(21);
     for (from, dest, to) in pairs() {
-        ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+        enable_all(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
         from.connect(dest).expect("connecting does nothing but remember");
         let source = if dest.ip().to_canonical().is_ipv4() { "127.0.0.1" } else { "::1" };
         let meta = options.with_source(ip(source));
@@ -165,7 +165,7 @@ fn without_a_destination_the_peer_says_which_family_it_is() {
 fn the_interface_can_be_chosen() {
     let loopback = index("lo");
     for (from, dest, to) in pairs() {
-        ask(&to, Ancillary::DEST);
+        enable_all(&to, Ancillary::DEST);
         let meta = SendMeta::new().with_interface(loopback);
         send(&from, SendMsg::to(dest, b"data").with_meta(&meta));
         assert_eq!(one(&to).meta.interface, Some(loopback));
@@ -324,7 +324,7 @@ fn control_header() -> usize {
 #[test]
 fn m3_raw_messages_of_any_length_are_sent_beside_options() {
     let (from, to) = (udp4(), udp4());
-    ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+    enable_all(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
     for len in 0..=16 {
         // Linux ignores messages of an unknown level, so any length is accepted.
         let mut control = ControlBuf::new();
@@ -345,9 +345,9 @@ fn m3_raw_messages_of_any_length_are_sent_beside_options() {
 
 /// A datagram that `server` received at 127.0.0.7, and its client.
 fn asked_at_another_address(server: &UdpSocket) -> (UdpSocket, RecvBatch) {
-    ask(server, Ancillary::DEST);
+    enable_all(server, Ancillary::DEST);
     let (client, mut batch) = (udp4(), RecvBatch::new(1, 16));
-    ask(&client, Ancillary::TOS | Ancillary::HOP_LIMIT);
+    enable_all(&client, Ancillary::TOS | Ancillary::HOP_LIMIT);
     client.send_to(b"question", at("127.0.0.7", server)).expect("it is taken");
     assert_eq!(server.recv_into(&mut batch).expect("it is there"), 1);
     (client, batch)
@@ -422,7 +422,7 @@ fn e17_an_option_that_is_set_twice_is_an_error() {
 #[test]
 fn a_queue_keeps_options_with_their_datagrams() {
     for (from, dest, to) in pairs() {
-        ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+        enable_all(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
         let mut queue = SendQueue::new(1 << 16);
         let mut expected = Vec::new();
         let mut push = |queue: &mut SendQueue, i: u8| {

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
-use crate::kit::{NET, addr, option, skip, udp4};
+use crate::kit::{TIME_LIMIT, addr, option, skip, udp4};
 use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{Ancillary, TransmitClock};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -68,7 +68,7 @@ impl Waiting {
             return;
         }
         let socket = socket2::SockRef::from(&self.socket);
-        socket.set_read_timeout(Some(NET)).expect("a timeout");
+        socket.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
         let mut bytes = [0; 8192];
         let n = (&*socket).read(&mut bytes).expect("it still waits");
         assert!(bytes[..n].ends_with(&self.expected), "{}: {:?}", self.name, &bytes[..n]);
@@ -80,7 +80,7 @@ impl Waiting {
 fn wait(socket: &impl AsFd) {
     let fd = socket.as_fd().as_raw_fd();
     let mut look = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let wait = i32::try_from(NET.as_millis()).expect("a short time");
+    let wait = i32::try_from(TIME_LIMIT.as_millis()).expect("a short time");
     // SAFETY: one `pollfd`, which outlives the call.
     assert_eq!(unsafe { libc::poll(&mut look, 1, wait) }, 1, "nothing came");
 }
@@ -217,7 +217,7 @@ fn d2_draining_errors_takes_no_data() {
 }
 
 #[test]
-fn d2_nothing_to_drain_into_says_the_same() {
+fn d2_draining_into_nothing_checks_the_socket_too() {
     let (_peer, unix) = UnixDatagram::pair().expect("a pair");
     let error = drain_errors(&unix, &mut []).expect_err("it has no error queue");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -281,7 +281,7 @@ fn d26_a_raw_ipv6_socket_carries_ipv6_alone() {
 }
 
 #[test]
-fn d26_stamps_of_sending_need_an_error_queue() {
+fn d26_send_timestamps_need_an_error_queue() {
     for waiting in sockets().iter().filter(|waiting| waiting.name != "TCP listener") {
         let taken = Ancillary::SEND_TIMESTAMP.enable(&waiting.socket).expect("a socket");
         assert_eq!(!taken.is_empty(), waiting.has_error_queue, "{}", waiting.name);
@@ -289,7 +289,7 @@ fn d26_stamps_of_sending_need_an_error_queue() {
 }
 
 #[test]
-fn d26_a_transmit_clock_is_for_sockets_that_send_by_it() {
+fn d26_a_transmit_clock_needs_a_socket_with_transmit_times() {
     for waiting in sockets() {
         let selected = TransmitClock::Monotonic.select(&waiting.socket);
         match waiting.has_transmit_times {

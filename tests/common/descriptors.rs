@@ -43,21 +43,21 @@ impl AsFd for Watched {
 }
 
 /// Most descriptors in one message: 253 on Linux, but musl before 1.2.4 sends at most 1024 bytes of control data.
-pub const MOST: usize = if cfg!(target_env = "musl") { 252 } else { 253 };
+pub const MAX_DESCRIPTORS: usize = if cfg!(target_env = "musl") { 252 } else { 253 };
 
 /// Sends `data` with `count` copies of a descriptor, with a plain system call.
 #[track_caller]
 pub fn pass(socket: &impl AsFd, data: &[u8], fd: &impl AsFd, count: usize) {
-    assert!(count <= MOST);
+    assert!(count <= MAX_DESCRIPTORS);
     // Words, for the alignment; as many as the largest message needs.
-    let mut control = [0u64; 4 + MOST / 2];
+    let mut control = [0u64; 4 + MAX_DESCRIPTORS / 2];
     let mut iov = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
     // SAFETY: a C struct of numbers and raw pointers, for which all zeros are valid.
     let mut header: libc::msghdr = unsafe { mem::zeroed() };
     header.msg_iov = &raw mut iov;
     header.msg_iovlen = 1;
     let bytes = (count * size_of::<i32>()) as libc::c_uint;
-    // SAFETY: the macros write within `control`, which has space for MOST descriptors. The header describes the
+    // SAFETY: the macros write within `control`, which has space for MAX_DESCRIPTORS descriptors. The header describes the
     // memory above, which outlives the call.
     let sent = unsafe {
         if count > 0 {

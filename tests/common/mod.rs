@@ -42,7 +42,7 @@ use mmsg::{Backend, BatchSocket, BatchSocketExt, SendMsg};
 
 /// Time limit of blocking calls: a test fails instead of hanging. Passing tests take far less, even in an emulated
 /// machine that gets a tenth of a CPU.
-pub const NET: Duration = Duration::from_secs(300);
+pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// The backends of this platform.
 pub const BACKENDS: &[Backend] = if cfg!(any(windows, target_vendor = "apple")) {
@@ -100,7 +100,7 @@ pub fn numbered(count: usize, len: usize) -> Vec<Vec<u8>> {
 }
 
 /// A number of repetitions: `slow` in an emulated machine and under valgrind, else `usual`.
-pub fn smaller(usual: usize, slow: usize) -> usize {
+pub fn repetitions(usual: usize, slow: usize) -> usize {
     let is_slow = ["CROSS_RUN", "MEMCHECK"].iter().any(|name| std::env::var_os(name).is_some());
     if is_slow { slow } else { usual }
 }

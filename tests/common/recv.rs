@@ -7,13 +7,13 @@ use mmsg::{BatchSocket, Datagram, RecvBatch, RecvMsg};
 
 /// A received datagram, copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Got {
+pub struct OwnedDatagram {
     pub data: Vec<u8>,
     pub from: Option<SocketAddr>,
     pub truncated: bool,
 }
 
-impl From<Datagram<'_>> for Got {
+impl From<Datagram<'_>> for OwnedDatagram {
     fn from(datagram: Datagram<'_>) -> Self {
         let data = datagram.slices().collect::<Vec<_>>().concat();
         assert_eq!(data.len(), datagram.len(), "length and bytes of one datagram");
@@ -23,7 +23,7 @@ impl From<Datagram<'_>> for Got {
 
 /// Receives exactly `n` datagrams, in as many calls as necessary.
 #[track_caller]
-pub fn collect(socket: &dyn BatchSocket, n: usize) -> Vec<Got> {
+pub fn collect(socket: &dyn BatchSocket, n: usize) -> Vec<OwnedDatagram> {
     let mut batch = RecvBatch::new(64, 65_535);
     let mut got = Vec::new();
     while got.len() < n {
@@ -31,7 +31,7 @@ pub fn collect(socket: &dyn BatchSocket, n: usize) -> Vec<Got> {
             Ok(count) => assert_ne!(count, 0, "the end after {} of {n} datagrams", got.len()),
             Err(error) => panic!("after {} of {n} datagrams: {error}", got.len()),
         }
-        got.extend(batch.iter().map(Got::from));
+        got.extend(batch.iter().map(OwnedDatagram::from));
     }
     assert_eq!(got.len(), n, "more came than were sent");
     got
@@ -54,7 +54,7 @@ pub fn fill(socket: &dyn BatchSocket, msgs: &mut [RecvMsg<'_>]) {
 /// The payloads of the next `n` datagrams, none of which may be truncated.
 #[track_caller]
 pub fn payloads(socket: &dyn BatchSocket, n: usize) -> Vec<Vec<u8>> {
-    let whole = |got: Got| {
+    let whole = |got: OwnedDatagram| {
         assert!(!got.truncated, "{} bytes of a longer datagram", got.data.len());
         got.data
     };

@@ -11,7 +11,7 @@ pub use std::os::windows::io::{BorrowedSocket as BorrowedHandle, OwnedSocket as 
 use mmsg::{AsSocket, BatchSocket};
 use socket2::{Domain, SockRef, Socket, Type};
 
-use super::{NET, choose_backend, skip};
+use super::{TIME_LIMIT, choose_backend, skip};
 
 /// Receive buffer to ask for: 2,000 small datagrams count about 2 MB with their overhead.
 const BUFFER_BYTES: usize = 8 << 20;
@@ -58,8 +58,8 @@ pub fn unix_pair() -> (UnixDatagram, UnixDatagram) {
     choose_backend();
     let (a, b) = UnixDatagram::pair().expect("a pair of Unix sockets");
     for socket in [&a, &b] {
-        socket.set_read_timeout(Some(NET)).expect("a timeout");
-        socket.set_write_timeout(Some(NET)).expect("a timeout");
+        socket.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
+        socket.set_write_timeout(Some(TIME_LIMIT)).expect("a timeout");
     }
     (a, b)
 }
@@ -125,8 +125,8 @@ fn prepared(socket: UdpSocket) -> UdpSocket {
     if !forced {
         let _ = handle.set_recv_buffer_size(BUFFER_BYTES);
     }
-    socket.set_read_timeout(Some(NET)).expect("a timeout");
-    socket.set_write_timeout(Some(NET)).expect("a timeout");
+    socket.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
+    socket.set_write_timeout(Some(TIME_LIMIT)).expect("a timeout");
     socket
 }
 
@@ -136,7 +136,7 @@ fn prepared(socket: UdpSocket) -> UdpSocket {
 /// order. So once a last datagram arrives, all have.
 pub fn settle() {
     let marker = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("an IPv4 loopback socket");
-    marker.set_read_timeout(Some(NET)).expect("a timeout");
+    marker.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
     marker.send_to(b"last", addr(&marker)).expect("loopback takes it");
     marker.recv(&mut [0; 4]).expect("loopback brings it");
 }
@@ -151,7 +151,7 @@ pub fn settle_answers() {
 /// reports POLLERR, others POLLIN.)
 #[track_caller]
 pub fn wait_for_error(socket: &impl AsSocket) {
-    assert!(wait_readable(borrow(socket)), "no error within {NET:?}");
+    assert!(wait_readable(borrow(socket)), "no error within {TIME_LIMIT:?}");
 }
 
 /// Waits until there is a datagram or an error; false after the time limit.
@@ -159,7 +159,7 @@ pub fn wait_for_error(socket: &impl AsSocket) {
 pub fn wait_readable(socket: BorrowedHandle<'_>) -> bool {
     use std::os::fd::AsRawFd;
     let mut look = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let wait = NET.as_millis().try_into().expect("a short time");
+    let wait = TIME_LIMIT.as_millis().try_into().expect("a short time");
     // SAFETY: one `pollfd`, which outlives the call.
     unsafe { libc::poll(&mut look, 1, wait) == 1 }
 }
@@ -169,7 +169,7 @@ pub fn wait_readable(socket: BorrowedHandle<'_>) -> bool {
     use windows_sys::Win32::Networking::WinSock::{POLLRDNORM, WSAPOLLFD, WSAPoll};
     let fd = socket.as_raw_socket() as usize;
     let mut look = WSAPOLLFD { fd, events: POLLRDNORM, revents: 0 };
-    let wait = NET.as_millis().try_into().expect("a short time");
+    let wait = TIME_LIMIT.as_millis().try_into().expect("a short time");
     // SAFETY: one `WSAPOLLFD`, which outlives the call.
     unsafe { WSAPoll(&mut look, 1, wait) == 1 }
 }

@@ -5,7 +5,7 @@ use std::os::unix::thread::{JoinHandleExt, RawPthread};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 
-use super::NET;
+use super::TIME_LIMIT;
 
 /// A call in a thread of its own.
 pub struct Call<R> {
@@ -28,10 +28,10 @@ impl<R: Send + 'static> Call<R> {
         Self { thread, result }
     }
 
-    /// The call's result; fails the test after [`NET`](super::NET).
+    /// The call's result; fails the test after [`TIME_LIMIT`](super::TIME_LIMIT).
     #[track_caller]
     pub fn result(self) -> R {
-        match self.result.recv_timeout(NET) {
+        match self.result.recv_timeout(TIME_LIMIT) {
             Ok(result) => result,
             Err(error) => panic!("the blocked call did not return: {error}"),
         }
@@ -58,7 +58,7 @@ fn thread_id() -> i32 {
 #[cfg(target_os = "linux")]
 fn wait_until_asleep(id: i32, thread: &JoinHandle<()>) {
     let stat = format!("/proc/self/task/{id}/stat");
-    let end = std::time::Instant::now() + NET;
+    let end = std::time::Instant::now() + TIME_LIMIT;
     while !thread.is_finished() && std::time::Instant::now() < end {
         let Ok(line) = std::fs::read_to_string(&stat) else { return };
         // The state follows the name, which is in parentheses (proc_pid_stat(5)).

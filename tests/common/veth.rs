@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::linux::in_namespace;
-use crate::common::{NET, skip};
+use crate::common::{TIME_LIMIT, skip};
 
 /// The near end's device and address.
 pub const DEVICE: &str = "near0";
@@ -65,7 +65,7 @@ fn warm_up(far: &Far) -> io::Result<()> {
         here.send_to(b"anybody there?", there.local_addr()?)?;
         match there.recv(&mut [0; 16]) {
             Ok(_) => return Ok(()),
-            Err(error) => assert!(begin.elapsed() < NET, "nothing gets through: {error}"),
+            Err(error) => assert!(begin.elapsed() < TIME_LIMIT, "nothing gets through: {error}"),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::common::{NET, choose_backend, is_emulated};
+use crate::common::{TIME_LIMIT, choose_backend, is_emulated};
 
 /// How long to watch a future that should sleep.
 pub const WATCHED: Duration = Duration::from_millis(500);
@@ -16,7 +16,7 @@ pub const RUNTIMES: [usize; 2] = [0, 2];
 pub fn run(workers: usize, test: impl AsyncFnOnce(&Clocks)) {
     choose_backend();
     let (runtime, clocks) = Clocks::of_runtime(workers);
-    let limited = async { tokio::time::timeout(NET, test(&clocks)).await.expect("it ends") };
+    let limited = async { tokio::time::timeout(TIME_LIMIT, test(&clocks)).await.expect("it ends") };
     runtime.block_on(limited);
 }
 

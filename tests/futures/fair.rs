@@ -7,11 +7,11 @@ use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg, SendQueue};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
 use super::{run, udp};
-use crate::common::{smaller, sockets::udp4};
+use crate::common::{repetitions, sockets::udp4};
 
 /// How many turns the other task should get, and the calls that a busy task may make for each.
 fn turns() -> usize {
-    smaller(10, 3)
+    repetitions(10, 3)
 }
 const CALLS_A_TURN: usize = 1_000;
 

@@ -24,12 +24,12 @@ use std::task::Poll;
 
 use tokio::net::UdpSocket;
 
-use crate::common::{NET, sockets};
+use crate::common::{TIME_LIMIT, sockets};
 
 /// Runs a test on a single-threaded runtime, within the time limit.
 fn run<R>(test: impl Future<Output = R>) -> R {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let limited = async { tokio::time::timeout(NET, test).await.expect("it ends") };
+    let limited = async { tokio::time::timeout(TIME_LIMIT, test).await.expect("it ends") };
     runtime.expect("a runtime").block_on(limited)
 }
 

@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 use super::{once, run, udp};
 use crate::common::recv::{data_of, in_one_receive, memory, recv_msgs};
 use crate::common::sockets::{settle, udp4};
-use crate::common::{NET, is_wine, numbered, skip};
+use crate::common::{TIME_LIMIT, is_wine, numbered, skip};
 
 /// The payloads of the last receive.
 fn data(batch: &RecvBatch) -> Vec<Vec<u8>> {
@@ -144,7 +144,7 @@ fn a_socket_that_was_shut_down_does_not_keep_its_receiver() {
         let mut receive = Box::pin(to.recv_into(&mut batch));
         assert!(once(receive.as_mut()).await.is_none());
         SockRef::from(&to).shutdown(std::net::Shutdown::Read).expect("it is connected");
-        let ended = tokio::time::timeout(NET, receive).await.expect("it is woken");
+        let ended = tokio::time::timeout(TIME_LIMIT, receive).await.expect("it is woken");
         assert_eq!(ended.expect("no error"), 0);
         let ended = to.recv_into(&mut batch).await;
         assert_eq!(ended.expect("no error"), 0);

@@ -63,7 +63,7 @@ fn a_stand_in_that_makes_no_progress_ends_the_call() {
 }
 
 /// Rejects bad messages, counts the messages offered, and returns too large a count.
-struct Counting {
+struct OfferCounter {
     extra: usize,
     offered: AtomicUsize,
 }
@@ -71,7 +71,7 @@ struct Counting {
 /// A payload that the double rejects.
 const BAD: &[u8] = b"bad";
 
-impl BatchSocket for Counting {
+impl BatchSocket for OfferCounter {
     fn recv_batch(&self, _: &mut [mmsg::RecvMsg<'_>]) -> std::io::Result<usize> {
         Ok(0)
     }
@@ -88,10 +88,10 @@ impl BatchSocket for Counting {
 
 /// Bad messages: all, none, every second, every hundredth, only the first.
 #[test]
-fn d11_d16_failures_are_offered_alone_and_counts_are_held_to_what_was_offered() {
+fn d11_d16_failures_are_offered_alone_and_counts_are_clamped() {
     const N: usize = 4_096;
     run(async {
-        let mut double = DoubleWithSocket::new(Counting { extra: 0, offered: 0.into() });
+        let mut double = DoubleWithSocket::new(OfferCounter { extra: 0, offered: 0.into() });
         let cases = [1, usize::MAX, 2, 100, N].map(|bad| [0, 1, usize::MAX].map(|e| (bad, e)));
         for (bad, extra) in cases.into_iter().flatten() {
             double.calls.extra = extra;

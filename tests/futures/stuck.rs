@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use super::cpu::{Clocks, RUNTIMES, WATCHED, run};
 use super::reports::{provoke, reporting, reports};
 use super::{adopted, once};
-use crate::common::NET;
+use crate::common::TIME_LIMIT;
 use crate::veth::{DEVICE, FAR, NEAR, ip, with_far_end};
 
 /// The messages sent on a full socket.
@@ -36,7 +36,7 @@ fn named() -> UnixDatagram {
     let name = format!("mmsg-stuck-{}-{number}", std::process::id());
     let name = SocketAddr::from_abstract_name(name).expect("a short name");
     let socket = UnixDatagram::bind_addr(&name).expect("the name is new");
-    socket.set_read_timeout(Some(NET)).expect("a timeout");
+    socket.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
     socket
 }
 
@@ -131,7 +131,7 @@ impl Place {
 
     /// CPU time of a wait with only tokio's timer.
     async fn alone(self, clocks: &Clocks) -> Duration {
-        let mut asleep = self.put(Box::pin(tokio::time::sleep(NET)));
+        let mut asleep = self.put(Box::pin(tokio::time::sleep(TIME_LIMIT)));
         tokio::select! {
             biased;
             () = asleep.as_mut() => panic!("it is longer"),

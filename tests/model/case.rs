@@ -7,7 +7,7 @@ use std::thread;
 
 use proptest::prelude::*;
 
-use super::{Config, NET, Op, Record, run};
+use super::{Config, Op, Record, TIME_LIMIT, run};
 
 /// A configuration and operations. `Debug` prints their meaning and how to run them again.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ impl Case {
             run(self.0, &self.1);
             let _ = done.send(());
         });
-        match result.recv_timeout(NET) {
+        match result.recv_timeout(TIME_LIMIT) {
             Err(RecvTimeoutError::Timeout) => panic!("a call does not end"),
             _ => running.join().unwrap_or_else(|panic| resume_unwind(panic)),
         }

@@ -20,7 +20,7 @@ mod send;
 use proptest::prelude::*;
 
 use case::cases;
-use common::NET;
+use common::TIME_LIMIT;
 use ops::{Config, Op, Record};
 use run::run;
 

@@ -10,13 +10,13 @@ use super::ops::{Op, Receiving, RecvSpace};
 use super::run::{Actor, END};
 
 /// A received datagram with its reported length and source.
-struct Got {
+struct OwnedDatagram {
     data: Vec<u8>,
     truncated: bool,
     dropped: Option<u32>,
 }
 
-impl From<Datagram<'_>> for Got {
+impl From<Datagram<'_>> for OwnedDatagram {
     fn from(datagram: Datagram<'_>) -> Self {
         Self {
             data: datagram.slices().collect::<Vec<_>>().concat(),
@@ -88,7 +88,7 @@ fn compare_with_peeked(peeked: Option<Option<Identity>>, next: Option<Identity>)
     }
 }
 
-fn receive_into(end: &End, batch: &mut RecvBatch) -> io::Result<Vec<Vec<Got>>> {
+fn receive_into(end: &End, batch: &mut RecvBatch) -> io::Result<Vec<Vec<OwnedDatagram>>> {
     let result = end.socket().recv_into(batch);
     assert_eq!(batch.message_count(), *result.as_ref().unwrap_or(&0));
     let datagrams = batch.messages().map(|msg| msg.datagrams().count()).sum::<usize>();
@@ -98,10 +98,14 @@ fn receive_into(end: &End, batch: &mut RecvBatch) -> io::Result<Vec<Vec<Got>>> {
     }
     result?;
     let messages = batch.messages();
-    Ok(messages.map(|msg| msg.datagrams().map(Got::from).collect()).collect())
+    Ok(messages.map(|msg| msg.datagrams().map(OwnedDatagram::from).collect()).collect())
 }
 
-fn receive_msgs(end: &End, way: Receiving, space: RecvSpace) -> io::Result<Vec<Vec<Got>>> {
+fn receive_msgs(
+    end: &End,
+    way: Receiving,
+    space: RecvSpace,
+) -> io::Result<Vec<Vec<OwnedDatagram>>> {
     let mut memory = vec![vec![0xEE; space.bytes]; space.messages];
     let mut parts: Vec<[IoSliceMut<'_>; 2]> = Vec::new();
     let mut msgs: Vec<RecvMsg<'_>> = if space.scattered {
@@ -129,5 +133,8 @@ fn receive_msgs(end: &End, way: Receiving, space: RecvSpace) -> io::Result<Vec<V
         }
     }
     assert!(msgs[count..].iter().all(|msg| msg.is_empty() && msg.addr().is_none()));
-    Ok(msgs[..count].iter().map(|msg| msg.message().datagrams().map(Got::from).collect()).collect())
+    Ok(msgs[..count]
+        .iter()
+        .map(|msg| msg.message().datagrams().map(OwnedDatagram::from).collect())
+        .collect())
 }

@@ -9,7 +9,7 @@ use mmsg::options::set_busy_poll;
 use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
 
 use crate::common::linux::{cpus, run_on};
-use crate::common::{NET, skip};
+use crate::common::{TIME_LIMIT, skip};
 use crate::veth::{DEVICE, FAR, FAR_DEVICE, NEAR, with_far_end, with_napi};
 
 /// Round trips in one turn, and turns of each setting.
@@ -33,7 +33,7 @@ fn busy_polling_over_veth() {
         for (threads, near, at_far) in [("a CPU each", first, last), ("one CPU", first, first)] {
             run_on(near);
             let (here, there) = (bound(NEAR), far.enter(|| bound(FAR)));
-            here.set_read_timeout(Some(NET)).expect("a timeout");
+            here.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
             for (setting, trip, cpu) in measure(&here, &there, at_far) {
                 println!("| {threads} | {setting:?} | {trip:.1?} | {cpu:.1?} |");
             }

@@ -35,7 +35,7 @@ mod world;
 
 use std::net::{SocketAddr, UdpSocket};
 
-use common::{NET, skip};
+use common::{TIME_LIMIT, skip};
 use conditions::{CONDITIONS, Condition};
 use programs::Quic;
 use world::{Family, World};
@@ -46,7 +46,7 @@ const BACKEND: Option<mmsg::Backend> = None;
 /// A blocking socket with a time limit on receives.
 fn bind(addr: impl Into<SocketAddr>) -> UdpSocket {
     let socket = UdpSocket::bind(addr.into()).expect("an address of this host");
-    socket.set_read_timeout(Some(NET)).expect("a timeout");
+    socket.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
     socket
 }
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::common::NET;
+use crate::common::TIME_LIMIT;
 use crate::link::{QUIET, Rules, Tally, Way};
 use crate::packet::Unreachable;
 use crate::requests::{DNS, Request};
@@ -205,7 +205,7 @@ fn answers(world: &World, client: &UdpSocket, asked: u64, answered: &mut [u8]) {
             let all = there.passed.iter().zip(&back.seen).all(is_answered);
             there.datagrams >= asked && all && received >= back.all_passed()
         });
-        if is_complete || begin.elapsed() > NET {
+        if is_complete || begin.elapsed() > TIME_LIMIT {
             return;
         }
     }

@@ -10,7 +10,7 @@ use mmsg::offload::Counters;
 use mmsg::options::path_mtu;
 use mmsg::{Ancillary, Backend};
 
-use crate::common::{NET, skip, smaller};
+use crate::common::{TIME_LIMIT, repetitions, skip};
 use crate::conditions::Condition;
 use crate::link::Way;
 use crate::ways::{self, Received, Receiving, Sending, Socket, numbered};
@@ -18,7 +18,7 @@ use crate::world::{Family, World};
 
 /// Datagrams for each way to send. Each quarter starts with a batch.
 pub fn count() -> usize {
-    smaller(2_048, 512)
+    repetitions(2_048, 512)
 }
 
 /// The number of the final datagram.
@@ -243,7 +243,7 @@ fn await_last(world: &World, to: SocketAddr) {
         }) {
             return;
         }
-        assert!(begin.elapsed() < NET, "nothing comes to the link any more");
+        assert!(begin.elapsed() < TIME_LIMIT, "nothing comes to the link any more");
     }
 }
 
@@ -252,7 +252,7 @@ fn await_path_mtu(world: &World, to: SocketAddr, mtu: usize) {
     let begin = Instant::now();
     // A socket keeps the route that it had when it was connected.
     while path_mtu(&world.client_socket(Some(to))).expect("it is connected") != mtu {
-        assert!(begin.elapsed() < NET, "no router reports the MTU of {mtu}");
+        assert!(begin.elapsed() < TIME_LIMIT, "no router reports the MTU of {mtu}");
         thread::yield_now();
     }
 }
@@ -265,7 +265,7 @@ fn await_arrival(world: &World, received: &Received, too_long_before: u64) -> u6
         let too_long = world.too_long_for_routers() - too_long_before;
         let tally = world.link.tally(Way::ToServer);
         let passed = tally.all_passed() - u64::from(tally.passed[usize::from(LAST)]);
-        if received.count.load(SeqCst) + too_long >= passed || begin.elapsed() > NET {
+        if received.count.load(SeqCst) + too_long >= passed || begin.elapsed() > TIME_LIMIT {
             return too_long;
         }
         thread::yield_now();

@@ -10,7 +10,7 @@ use mmsg::{
     Ancillary, Backend, BatchSocket, MmsgBuf, Offload, RecvBatch, SendMeta, SendMsg, TransmitClock,
 };
 
-use crate::common::{NET, skip};
+use crate::common::{TIME_LIMIT, skip};
 use crate::veth::{DEVICE, FAR, Far, NEAR, with_far_end};
 
 /// Two sockets with fq between them; prints why and returns `None` without fq.
@@ -23,7 +23,7 @@ fn pair(name: &str, far: &Far) -> Option<[UdpSocket; 2]> {
     }
     let bound = |addr: Ipv4Addr| UdpSocket::bind((addr, 0)).expect("an address of this namespace");
     let (here, there) = (bound(NEAR), far.enter(|| bound(FAR)));
-    there.set_read_timeout(Some(NET)).expect("a timeout");
+    there.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
     here.connect(there.local_addr().expect("it is bound")).expect("there is a route");
     Ancillary::TIMESTAMP.require(&there).expect("an option of every Linux");
     Some([here, there])

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 
 use crate::common::linux::set_option;
-use crate::common::{NET, skip};
+use crate::common::{TIME_LIMIT, skip};
 use crate::link::Link;
 use crate::net::{Host, warm_up};
 use crate::tun::{self, Device};
@@ -150,7 +150,7 @@ impl World {
         if let Some(peer) = peer {
             socket.connect(peer).expect("there is a route");
         }
-        socket.set_write_timeout(Some(NET)).expect("a timeout");
+        socket.set_write_timeout(Some(TIME_LIMIT)).expect("a timeout");
         large_buffers(&socket);
         socket
     }

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use crate::common::linux::{cpus, run_on};
-use crate::common::{NET, numbered, skip};
+use crate::common::{TIME_LIMIT, numbered, skip};
 use crate::veth::{DEVICE, FAR, FAR_ROUTED, Far, NEAR, ip, with_far_end, without_checksum_offload};
 use mmsg::offload::GsoStatus;
 use mmsg::options::Fragmentation;
@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 fn bound(addr: Ipv4Addr) -> UdpSocket {
     let socket = UdpSocket::bind((addr, 0)).expect("an address of this namespace");
-    socket.set_read_timeout(Some(NET)).expect("a timeout");
+    socket.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
     socket
 }
 
@@ -188,7 +188,7 @@ fn tap(far: &Far) -> io::Result<Socket> {
     // packet(7): the protocol is in network byte order, and packets start with the IP header.
     let protocol = Protocol::from(i32::from((libc::ETH_P_IP as u16).to_be()));
     let tap = far.enter(|| Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol)))?;
-    tap.set_read_timeout(Some(NET))?;
+    tap.set_read_timeout(Some(TIME_LIMIT))?;
     Ok(tap)
 }
 

@@ -89,8 +89,8 @@ fn d19_several_buffers_may_make_up_the_space_for_gro() {
 }
 
 #[test]
-fn d19_any_buffer_will_do_without_gro() {
-    let name = "d19_any_buffer_will_do_without_gro";
+fn d19_without_gro_short_buffers_are_accepted() {
+    let name = "d19_without_gro_short_buffers_are_accepted";
     let Some((sender, receiver, to)) = pair(name) else { return };
     assert_eq!(receiver.recv_batch(&mut []).expect("no call"), 0);
     assert!(!receiver.set_gro(false).expect("a UDP socket"));
@@ -163,8 +163,8 @@ fn reports_gro(socket: &UdpSocket) -> bool {
 
 /// An `Offload` only knows about GRO that it turned on itself.
 #[test]
-fn d19_a_short_buffer_shows_what_it_lost_where_others_turned_gro_on() {
-    let name = "d19_a_short_buffer_shows_what_it_lost_where_others_turned_gro_on";
+fn d19_a_short_buffer_shows_its_loss_if_others_turned_gro_on() {
+    let name = "d19_a_short_buffer_shows_its_loss_if_others_turned_gro_on";
     let Some((sender, receiver, to)) = pair(name) else { return };
     let sent = numbered(40, 1_000);
     receiver.set_gro(false).expect("a UDP socket");
@@ -240,26 +240,26 @@ fn d19_slices_too_short_for_gro_are_rejected_and_nothing_is_lost() {
 /// A program may offer more messages than a call takes. The excess must cost nothing, not even the check of its
 /// capacity.
 #[test]
-fn e6_a_hundred_thousand_messages_cost_no_more_than_those_of_one_call() {
+fn e6_messages_beyond_one_call_cost_nothing() {
     const OFFERED: usize = 100_000;
-    const MOST: usize = 1_024;
-    let name = "e6_a_hundred_thousand_messages_cost_no_more_than_those_of_one_call";
+    const MAX_PER_CALL: usize = 1_024;
+    let name = "e6_messages_beyond_one_call_cost_nothing";
     let Some((sender, receiver, to)) = pair(name) else { return };
-    if !has_space_for(receiver.get_ref(), MOST + 6, name) {
+    if !has_space_for(receiver.get_ref(), MAX_PER_CALL + 6, name) {
         return;
     }
-    let mut long = memory(MOST, NEEDED);
-    let mut short = memory(OFFERED - MOST, 1);
+    let mut long = memory(MAX_PER_CALL, NEEDED);
+    let mut short = memory(OFFERED - MAX_PER_CALL, 1);
     let mut msgs = recv_msgs(&mut long);
     msgs.extend(recv_msgs(&mut short));
     let sends = vec![SendMsg::to(to, b"."); OFFERED];
     sender.set_gso(false);
     for _ in 0..2 {
-        assert_eq!(sender.send_batch(&sends).expect("loopback takes it"), MOST);
+        assert_eq!(sender.send_batch(&sends).expect("loopback takes it"), MAX_PER_CALL);
         assert_eq!(sender.send_batch(&sends[..6]).expect("loopback takes it"), 6);
         settle();
         // Messages behind the first 1,024 are not checked.
-        assert_eq!(receiver.recv_batch(&mut msgs).expect("they are there"), MOST);
+        assert_eq!(receiver.recv_batch(&mut msgs).expect("they are there"), MAX_PER_CALL);
         assert_eq!(receiver.recv_batch(&mut msgs).expect("they are there"), 6);
         check_rejected(receiver.recv_batch(&mut msgs[1..]));
     }
@@ -275,7 +275,7 @@ fn e6_a_hundred_thousand_messages_cost_no_more_than_those_of_one_call() {
     let port_0 = SendMsg::to(([127, 0, 0, 1], 0).into(), b".");
     for gso in [false, true] {
         sender.set_gso(gso);
-        for at in [MOST - 1, MOST] {
+        for at in [MAX_PER_CALL - 1, MAX_PER_CALL] {
             let mut sends = vec![SendMsg::to(to, b"."); OFFERED];
             sends[at] = port_0;
             assert_eq!(sender.send_batch(&sends).expect("loopback takes it"), at);

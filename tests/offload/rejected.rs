@@ -31,8 +31,8 @@ fn where_batches_fail(name: &str, errno: i32, test: impl FnOnce(&Offload<UdpSock
 }
 
 #[test]
-fn n2_a_rejected_batch_goes_as_its_datagrams_in_the_call_that_meets_it() {
-    let name = "n2_a_rejected_batch_goes_as_its_datagrams_in_the_call_that_meets_it";
+fn n2_a_rejected_batch_is_sent_as_datagrams_in_the_same_call() {
+    let name = "n2_a_rejected_batch_is_sent_as_datagrams_in_the_same_call";
     use GsoStatus::{On, Rejected};
     // The error, the status afterwards, and the counters of the first and the second call.
     let cases = [

@@ -248,7 +248,7 @@ fn d27_a_socket_with_a_segment_size_or_a_cork_of_its_own_is_not_wrapped() {
 
 /// As in the kernel: 0 makes the message one datagram whatever the socket's option says.
 #[test]
-fn d35_a_segment_size_of_0_is_none() {
+fn d35_a_segment_size_of_0_means_one_datagram() {
     let (near, far) = (udp4(), udp4());
     let msg = SendMsg::to(addr(&far), b"abcdef");
     let none = msg.with_segment_size(0);
@@ -270,7 +270,7 @@ fn d35_a_segment_size_of_0_is_none() {
 }
 
 #[test]
-fn d35_a_tos_of_0_takes_the_place_of_the_socket_s_own() {
+fn d35_a_tos_of_0_overrides_the_sockets_own() {
     let (near, far) = (udp4(), udp4());
     set_option(&near, libc::IPPROTO_IP, libc::IP_TOS, 0x48).expect("a UDP socket");
     Ancillary::TOS.require(&far).expect("a UDP socket");

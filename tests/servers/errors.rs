@@ -8,7 +8,7 @@ use std::time::Instant;
 use mmsg::{BatchSocketExt, SendMsg};
 use socket2::{Domain, Socket, Type};
 
-use crate::common::{NET, firewall, linux::in_namespace, skip};
+use crate::common::{TIME_LIMIT, firewall, linux::in_namespace, skip};
 use crate::requests;
 use crate::running::PATIENCE;
 use crate::target::{Server, Target};
@@ -85,7 +85,7 @@ fn d3_the_readme_s_server_goes_past_connection_refused() {
     }
     let client = bind_shared(peer);
     client.connect(to).expect("loopback has a route");
-    client.set_read_timeout(Some(NET / 100)).expect("a timeout");
+    client.set_read_timeout(Some(TIME_LIMIT / 100)).expect("a timeout");
     let (end, mut buffer) = (Instant::now() + PATIENCE, [0; 16]);
     loop {
         client.send(b"still there?").expect("loopback takes it");

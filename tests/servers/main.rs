@@ -30,7 +30,7 @@ const BACKEND: Option<mmsg::Backend> = None;
 
 /// For every `cargo test`; an emulated machine gets fewer ICMP errors.
 fn fast() -> Strength {
-    let icmp_errors = common::smaller(10_000, 500) as u64;
+    let icmp_errors = common::repetitions(10_000, 500) as u64;
     Strength { icmp_errors, flood: Duration::from_secs(1), most: 200_000 }
 }
 

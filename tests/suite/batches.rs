@@ -12,14 +12,14 @@ use crate::common::threads::Call;
 use crate::common::{has_icmp_errors, is_refused, no_failure, numbered};
 
 /// Most messages in one call.
-const MOST: usize = 1_024;
+const MAX_PER_CALL: usize = 1_024;
 
 /// One message, the maximum of one call, and more.
-const COUNTS: [usize; 3] = [1, MOST, MOST + 6];
+const COUNTS: [usize; 3] = [1, MAX_PER_CALL, MAX_PER_CALL + 6];
 
 #[test]
-fn no_messages_are_no_call() {
-    if !has_icmp_errors("no_messages_are_no_call") {
+fn an_empty_batch_makes_no_system_call() {
+    if !has_icmp_errors("an_empty_batch_makes_no_system_call") {
         return;
     }
     let gone = refusing();
@@ -40,10 +40,11 @@ fn no_messages_are_no_call() {
 #[cfg(unix)]
 #[test]
 fn d1_every_count_up_to_the_most_is_received_by_one_call() {
-    let mut batches = [MOST - 1, MOST, 2_000].map(|slots| RecvBatch::new(slots, 32));
+    let mut batches =
+        [MAX_PER_CALL - 1, MAX_PER_CALL, 2_000].map(|slots| RecvBatch::new(slots, 32));
     assert_eq!((batches[2].slots(), batches[2].message_count()), (2_000, 0));
     // Large batches come before small ones, which must not show any part of them.
-    for count in [1, MOST, MOST + 6, 2_000, MOST + 1, 3, 1] {
+    for count in [1, MAX_PER_CALL, MAX_PER_CALL + 6, 2_000, MAX_PER_CALL + 1, 3, 1] {
         let (from, to) = (udp4(), udp4());
         if !has_space_for(&to, count, "d1_every_count_up_to_the_most_is_received_by_one_call") {
             return;
@@ -56,7 +57,7 @@ fn d1_every_count_up_to_the_most_is_received_by_one_call() {
         };
         for batch in &mut batches {
             send();
-            for sent in sent.chunks(batch.slots().min(MOST)) {
+            for sent in sent.chunks(batch.slots().min(MAX_PER_CALL)) {
                 let count = sent.len();
                 assert_eq!(to.recv_into(batch).expect("all are there"), count);
                 assert_eq!((batch.message_count(), batch.messages().len()), (count, count));
@@ -67,7 +68,7 @@ fn d1_every_count_up_to_the_most_is_received_by_one_call() {
         send();
         let mut memory = memory(count, 32);
         let mut msgs = recv_msgs(&mut memory);
-        let first = count.min(MOST);
+        let first = count.min(MAX_PER_CALL);
         assert_eq!(to.recv_batch(&mut msgs).expect("all are there"), first);
         assert!(msgs[first..].iter().all(|msg| msg.is_empty() && msg.addr().is_none()));
         if count > first {
@@ -102,7 +103,7 @@ fn s8_every_count_is_sent_in_every_way() {
     for count in [1, 31, 255, 256, 257, 512, 1_023, 1_024, 1_025, 1_030] {
         let sent = numbered(count, 15);
         let msgs = spread(&to, &sent);
-        let first = count.min(MOST);
+        let first = count.min(MAX_PER_CALL);
         assert_eq!(from.send_batch(&msgs).expect("they are taken"), first);
         assert_eq!(from.send_batch(&msgs[first..]).expect("the rest is taken"), count - first);
         assert_spread(&to, &sent);

@@ -10,7 +10,7 @@ use mmsg::control::{ControlBuf, ControlMessages};
 use mmsg::{BatchSocket, Message, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 use socket2::{Domain, Socket, Type};
 
-use crate::common::descriptors::{MOST, Watched, pass};
+use crate::common::descriptors::{MAX_DESCRIPTORS, Watched, pass};
 use crate::common::linux::set_option;
 use crate::common::recv::{memory, recv_msgs, recv_msgs_with};
 use crate::common::sockets::unix_pair;
@@ -115,7 +115,7 @@ fn named() -> UnixDatagram {
 fn d10_descriptors_are_closed() {
     for (name, way) in WAYS {
         // 100 descriptors fit the control data; of the maximum, some do not.
-        for count in [1, 100, MOST] {
+        for count in [1, 100, MAX_DESCRIPTORS] {
             for (a, b) in pairs() {
                 let watched = Watched::new();
                 (0..3).for_each(|_| pass(&a, b"data", &watched, count));

@@ -96,7 +96,7 @@ fn r8_a_socket_that_is_shut_down_gives_no_messages() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn r8_what_was_waiting_before_the_end_is_received() {
+fn r8_datagrams_that_arrived_before_a_shutdown_are_received() {
     let (from, to) = (udp4(), udp4());
     for data in [&b"a"[..], b"", b"c"] {
         from.send_to(data, addr(&to)).expect("it is taken");

@@ -7,7 +7,7 @@ use mmsg::control::ControlBuf;
 use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
 use crate::common::linux::{SOL_UDP, UDP_GRO, UDP_SEGMENT, set_option};
-use crate::common::recv::{Got, collect};
+use crate::common::recv::{OwnedDatagram, collect};
 use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{payload, skip};
 
@@ -83,7 +83,7 @@ fn a_coalesced_message_scattered_over_buffers_is_split() {
             let mut msgs = [RecvMsg::scatter(&mut buffers)];
             assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
             let datagrams: Vec<_> =
-                msgs[0].message().datagrams().map(|d| Got::from(d).data).collect();
+                msgs[0].message().datagrams().map(|d| OwnedDatagram::from(d).data).collect();
             assert!(datagrams == chunks(&data, segment));
         }
     }
@@ -132,7 +132,7 @@ fn a_truncated_coalesced_message_gives_its_whole_datagrams_and_says_so() {
 }
 
 #[test]
-fn d19_a_loss_between_two_segments_shows_as_an_empty_truncated_datagram() {
+fn d19_a_truncation_between_segments_shows_as_an_empty_datagram() {
     for (from, to) in pairs() {
         for (slot, whole) in [(100, 1), (300, 3), (1_000, 10)] {
             let data = payload(slot, 1_037);
@@ -150,7 +150,7 @@ fn d19_a_loss_between_two_segments_shows_as_an_empty_truncated_datagram() {
 fn check_truncated(to: &UdpSocket, data: &[u8], slot: usize, (whole, rest): (usize, usize)) {
     let mut expected: Vec<_> = data.chunks(100).take(whole).map(|d| (d.to_vec(), false)).collect();
     expected.push((data[100 * whole..][..rest].to_vec(), true));
-    let plain = |got: Got| (got.data, got.truncated);
+    let plain = |got: OwnedDatagram| (got.data, got.truncated);
 
     let mut memory = [vec![0; slot / 2], vec![0; slot - slot / 2]];
     let mut buffers = memory.each_mut().map(|part| IoSliceMut::new(part));
@@ -159,12 +159,12 @@ fn check_truncated(to: &UdpSocket, data: &[u8], slot: usize, (whole, rest): (usi
     assert_eq!((seen, msgs[0].truncated()), (1, true));
     let datagrams = msgs[0].message().datagrams();
     assert_eq!(datagrams.len(), expected.len());
-    assert_eq!(datagrams.map(Got::from).map(plain).collect::<Vec<_>>(), expected);
+    assert_eq!(datagrams.map(OwnedDatagram::from).map(plain).collect::<Vec<_>>(), expected);
 
     let mut batch = RecvBatch::new(1, slot);
     assert_eq!(to.recv_into(&mut batch).expect("it is there"), 1);
     assert!(batch.messages().all(|message| message.truncated()));
-    assert_eq!(batch.iter().map(Got::from).map(plain).collect::<Vec<_>>(), expected);
+    assert_eq!(batch.iter().map(OwnedDatagram::from).map(plain).collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -13,11 +13,11 @@ use mmsg::{
 
 use crate::common::recv::recv_msgs;
 use crate::common::sockets::{addr, udp4};
-use crate::common::{NET, choose_backend, no_failure, smaller};
+use crate::common::{TIME_LIMIT, choose_backend, no_failure, repetitions};
 
 /// Fewer under valgrind and on other architectures, where a million system calls take minutes.
 fn many() -> usize {
-    smaller(100_000, 20_000)
+    repetitions(100_000, 20_000)
 }
 
 /// A pair of stream sockets: one byte is one message, so an ordinary socket buffer holds a hundred thousand.
@@ -26,8 +26,8 @@ fn streams() -> (UnixStream, UnixStream) {
     choose_backend();
     let (a, b) = UnixStream::pair().expect("a pair of Unix sockets");
     for socket in [&a, &b] {
-        socket.set_read_timeout(Some(NET)).expect("a timeout");
-        socket.set_write_timeout(Some(NET)).expect("a timeout");
+        socket.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
+        socket.set_write_timeout(Some(TIME_LIMIT)).expect("a timeout");
     }
     (a, b)
 }
@@ -38,7 +38,7 @@ fn bytes() -> Vec<u8> {
 }
 
 /// Most messages in one call.
-const MOST: usize = 1_024;
+const MAX_PER_CALL: usize = 1_024;
 
 #[cfg(unix)]
 #[test]
@@ -49,7 +49,7 @@ fn d1_of_a_hundred_thousand_waiting_messages_a_call_receives_1024() {
     let mut msgs = recv_msgs(&mut memory);
     for by_arena in [false, true] {
         near.write_all(&sent).expect("there is space for all");
-        for sent in sent.chunks(MOST) {
+        for sent in sent.chunks(MAX_PER_CALL) {
             let received = match by_arena {
                 true => MmsgBuf::new().recv(&far, &mut msgs),
                 false => far.as_fd().recv_batch(&mut msgs),
@@ -57,11 +57,11 @@ fn d1_of_a_hundred_thousand_waiting_messages_a_call_receives_1024() {
             assert_eq!(received.expect("all are there"), sent.len());
             assert!(msgs[..sent.len()].iter().map(|msg| msg.data()[0]).eq(sent.iter().copied()));
         }
-        assert!(msgs[MOST..].iter().all(|msg| msg.is_empty()));
+        assert!(msgs[MAX_PER_CALL..].iter().all(|msg| msg.is_empty()));
     }
     let mut batch = RecvBatch::new(many(), 1);
     near.write_all(&sent).expect("there is space for all");
-    for sent in sent.chunks(MOST) {
+    for sent in sent.chunks(MAX_PER_CALL) {
         assert_eq!(far.as_fd().recv_into(&mut batch).expect("all are there"), sent.len());
         assert!(batch.iter().map(|datagram| datagram.data()[0]).eq(sent.iter().copied()));
     }
@@ -73,7 +73,7 @@ fn d1_a_receive_of_a_hundred_thousand_does_not_wait_for_them() {
     let (mut near, far) = streams();
     let mut memory = vec![vec![0xEE]; many()];
     let mut msgs = recv_msgs(&mut memory);
-    for waiting in [1, 16, 17, MOST] {
+    for waiting in [1, 16, 17, MAX_PER_CALL] {
         let sent = &bytes()[..waiting];
         near.write_all(sent).expect("there is space for all");
         let received = far.as_fd().recv_batch(&mut msgs).expect("they are there");
@@ -110,8 +110,12 @@ fn d1_of_a_hundred_thousand_messages_a_call_sends_1024_and_a_loop_all() {
                         3 => offload.send_batch(left),
                         _ => MmsgBuf::new().send(&near, left),
                     };
-                    assert_eq!(count.expect("space comes"), left.len().min(MOST), "way {way}");
-                    left = &left[left.len().min(MOST)..];
+                    assert_eq!(
+                        count.expect("space comes"),
+                        left.len().min(MAX_PER_CALL),
+                        "way {way}"
+                    );
+                    left = &left[left.len().min(MAX_PER_CALL)..];
                 }
             }
         }
@@ -128,7 +132,7 @@ fn d1_a_hundred_thousand_messages_are_sent_with_offload() {
     let near = Offload::new(near).expect("a UDP socket");
     let sent = bytes();
     let msgs: Vec<_> = sent.chunks(1).map(|data| SendMsg::to(addr(&far), data)).collect();
-    for msgs in msgs.chunks(MOST) {
+    for msgs in msgs.chunks(MAX_PER_CALL) {
         assert_eq!(near.send_batch(msgs).expect("loopback takes them"), msgs.len());
     }
     assert_eq!(near.send_each(&msgs, no_failure).expect("loopback takes them"), many());

@@ -47,7 +47,7 @@ fn first_of(far: &UdpSocket, data: &[Vec<u8>]) -> usize {
 }
 
 #[test]
-fn an_iterator_that_panics_doubles_nothing() {
+fn an_iterator_that_panics_sends_nothing_twice() {
     on_both(|socket, far| {
         let data = numbered(COUNT, 40);
         let msgs = || {

@@ -9,7 +9,7 @@ use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
 
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, has_space_for, settle, udp4};
-use crate::common::{no_failure, smaller, would_block};
+use crate::common::{no_failure, repetitions, would_block};
 
 const BATCH: usize = 16;
 
@@ -43,7 +43,7 @@ fn sends_on_a_descriptor_that_changes_its_socket_come_once_each() {
     let far = udp4();
     let to = addr(&far);
     while_it_changes(&[udp4(), udp4()], |fd| {
-        for round in 0..smaller(2_000, 50) {
+        for round in 0..repetitions(2_000, 50) {
             let data: Vec<_> =
                 (0..BATCH).map(|i| ((round * BATCH + i) as u32).to_be_bytes()).collect();
             let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(to, data)).collect();
@@ -64,7 +64,7 @@ fn sends_on_a_descriptor_that_changes_its_socket_come_once_each() {
 #[test]
 fn receives_on_a_descriptor_that_changes_its_socket_give_every_datagram_once() {
     let sockets = [udp4(), udp4()];
-    let count = smaller(1_000, 50);
+    let count = repetitions(1_000, 50);
     if !sockets.iter().all(|s| has_space_for(s, count, "a descriptor that changes")) {
         return;
     }

@@ -11,7 +11,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg, S
 use crate::common::recv::{collect, data_of, memory, recv_msgs};
 use crate::common::sockets::{addr, udp4, unix_pair};
 use crate::common::threads::Call;
-use crate::common::{NET, no_failure, would_block};
+use crate::common::{TIME_LIMIT, no_failure, would_block};
 
 /// The ways to receive; each returns the payloads.
 type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
@@ -55,7 +55,7 @@ fn interrupt<R: Send + 'static>(call: &Call<R>) {
 /// Sends signals until the call returns.
 #[track_caller]
 fn interrupt_until_over<R: Send + 'static>(call: Call<R>) -> R {
-    let end = Instant::now() + NET / 2;
+    let end = Instant::now() + TIME_LIMIT / 2;
     while !call.is_over() {
         assert!(Instant::now() < end, "it waits for as long as signals come");
         interrupt(&call);
@@ -212,12 +212,13 @@ fn d8_a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
 
 /// The rest is dropped and counted, as a full device would do.
 #[test]
-fn d8_a_message_of_which_a_part_was_taken_has_been_sent() {
+fn d8_a_partly_accepted_message_counts_as_sent() {
     handle_signals();
     let data: Vec<u8> = (0..PIECES as u32).flat_map(u32::to_be_bytes).collect();
     for (send, by_signal) in SENDS_OF_ONE.into_iter().flat_map(|s| [(s, false), (s, true)]) {
         let (near, far) = unix_pair();
-        near.set_write_timeout(Some(if by_signal { NET } else { TIMEOUT })).expect("a timeout");
+        near.set_write_timeout(Some(if by_signal { TIME_LIMIT } else { TIMEOUT }))
+            .expect("a timeout");
         let near = Offload::new(near).expect("a Unix socket");
         let msg_data = data.clone();
         let sender = Call::blocked(move || {

@@ -74,7 +74,7 @@ fn a_buffer_of_no_bytes_truncates_every_datagram() {
 }
 
 #[test]
-fn more_buffers_than_the_kernel_takes_are_its_error() {
+fn too_many_buffers_are_the_kernels_error() {
     let (a, b) = connected();
     let parts = vec![IoSlice::new(b"x"); 1_025];
     assert_eq!(a.send_batch(&[SendMsg::gather(&parts[1..])]).expect("1,024 are taken"), 1);

@@ -11,7 +11,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue};
 
 use crate::common::recv::{memory, recv_msgs};
 use crate::common::sockets::{connected, unix_pair};
-use crate::common::{no_failure, skip, smaller};
+use crate::common::{no_failure, repetitions, skip};
 
 /// Datagrams in flight, few enough for any receive buffer.
 const WINDOW: usize = 128;
@@ -130,7 +130,7 @@ fn receive(socket: &impl BatchSocket, timed: bool, windows: usize) {
 }
 
 fn under_signals<S: BatchSocket + Send + 'static>((near, far): (S, S), timed: bool) {
-    let windows = smaller(1_000_000, 6_000) / KINDS / WINDOW + 1;
+    let windows = repetitions(1_000_000, 6_000) / KINDS / WINDOW + 1;
     let sender = thread::spawn(move || send(&near, timed, windows));
     let receiver = thread::spawn(move || receive(&far, timed, windows));
     storm([sender, receiver]);

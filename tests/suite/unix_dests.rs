@@ -130,7 +130,7 @@ fn a_message_in_borrowed_memory_is_answered() {
 }
 
 #[test]
-fn nobody_answers_an_unnamed_peer() {
+fn an_unnamed_peer_gets_no_reply() {
     let net = Net::new("dests-unnamed");
     let server = net.server.local_addr().expect("it has one");
     let server = server.as_pathname().expect("it has a path");
@@ -146,7 +146,7 @@ fn nobody_answers_an_unnamed_peer() {
 
 /// The error is about the message with the address; earlier messages are sent.
 #[test]
-fn what_is_no_address_fails_in_its_place() {
+fn an_invalid_unix_address_fails_only_its_message() {
     let net = Net::new("dests-wrong");
     let offload = Offload::new(net.server.try_clone().expect("a descriptor")).expect("a socket");
     let peer = net.peers[0].local_addr().expect("it has one");

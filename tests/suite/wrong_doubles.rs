@@ -108,8 +108,8 @@ fn an_error_behind_the_first_datagrams_ends_a_flush_with_a_count() {
 #[test]
 fn d11_failures_are_not_offered_with_all_that_follow_them() {
     /// Rejects bad messages and counts the messages offered.
-    struct Counting(Cell<usize>);
-    impl BatchSocket for Counting {
+    struct OfferCounter(Cell<usize>);
+    impl BatchSocket for OfferCounter {
         fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
             Ok(0)
         }
@@ -128,7 +128,7 @@ fn d11_failures_are_not_offered_with_all_that_follow_them() {
         let bad = |i: usize| i % every == 0 && every < usize::MAX;
         let msgs: Vec<_> =
             (0..N).map(|i| SendMsg::new(if bad(i) { BAD } else { b"good" })).collect();
-        let (counting, mut failed) = (Counting(Cell::new(0)), Vec::new());
+        let (counting, mut failed) = (OfferCounter(Cell::new(0)), Vec::new());
         let done = counting.send_each(&msgs, &mut |i, _| failed.push(i)).expect("no error");
         assert_eq!((done, failed), (N, (0..N).filter(|i| bad(*i)).collect()));
         assert!(counting.0.get() <= 4 * N, "{} offered, every {every}th bad", counting.0.get());

@@ -237,7 +237,7 @@ mod rules {
     }
 
     #[test]
-    fn d35_a_segment_size_of_0_is_none() {
+    fn d35_a_segment_size_of_0_means_one_datagram() {
         let memory = [0; 100];
         let sizes = [(0, None), (1, Some(1)), (99, Some(99)), (100, None), (u16::MAX, None)];
         for (size, expected) in sizes {

@@ -8,7 +8,7 @@ pub mod receive;
 
 pub use crate::common::linux::{option, set_option};
 pub use crate::common::sockets::addr;
-pub use crate::common::{NET, skip};
+pub use crate::common::{TIME_LIMIT, skip};
 
 use std::ffi::CString;
 use std::io;
@@ -57,8 +57,8 @@ pub fn refusing(ip: impl Into<IpAddr>) -> UdpSocket {
 }
 
 fn netted(socket: UdpSocket) -> UdpSocket {
-    socket.set_read_timeout(Some(NET)).expect("a timeout");
-    socket.set_write_timeout(Some(NET)).expect("a timeout");
+    socket.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
+    socket.set_write_timeout(Some(TIME_LIMIT)).expect("a timeout");
     socket
 }
 
@@ -82,7 +82,7 @@ pub fn at(ip: &str, socket: &UdpSocket) -> SocketAddr {
 
 /// Enables all of these; fails the test if the platform lacks one.
 #[track_caller]
-pub fn ask(socket: &UdpSocket, wanted: Ancillary) {
+pub fn enable_all(socket: &UdpSocket, wanted: Ancillary) {
     assert_eq!(wanted.enable(socket).expect("it is a socket"), wanted);
 }
 
@@ -101,7 +101,7 @@ pub fn in_error(socket: &UdpSocket, wait: Duration) -> bool {
 pub fn reports(socket: &UdpSocket, count: usize) -> Vec<Report> {
     let mut taken = Vec::new();
     while taken.len() < count {
-        assert!(in_error(socket, NET), "{} of {count} came: {taken:?}", taken.len());
+        assert!(in_error(socket, TIME_LIMIT), "{} of {count} came: {taken:?}", taken.len());
         let mut reports = [Report::EMPTY; 4];
         let n = drain_errors(socket, &mut reports).expect("it is a socket");
         taken.extend_from_slice(&reports[..n]);

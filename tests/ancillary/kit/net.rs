@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{NET, bind, skip};
+use super::{TIME_LIMIT, bind, skip};
 
 /// A network namespace.
 pub struct Host(File);
@@ -175,7 +175,7 @@ pub fn warm_up((from, from_addr): (&Host, &str), (to, to_addr): (&Host, &str)) {
         from.send_to(b"anybody there?", dest).expect("there is a route");
         match to.recv(&mut [0; 16]) {
             Ok(_) => return,
-            Err(error) => assert!(begin.elapsed() < NET, "nothing gets through: {error}"),
+            Err(error) => assert!(begin.elapsed() < TIME_LIMIT, "nothing gets through: {error}"),
         }
     }
 }

@@ -8,7 +8,7 @@ use mmsg::{Backend, BatchSocket, Message, MmsgBuf, RecvBatch, RecvMeta, RecvMsg}
 
 /// A received message with its metadata.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Got {
+pub struct OwnedMessage {
     pub data: Vec<u8>,
     pub addr: Option<SocketAddr>,
     pub meta: RecvMeta,
@@ -42,7 +42,7 @@ impl Way {
 
     /// Receives `count` messages of up to 65,535 bytes.
     #[track_caller]
-    pub fn receive(self, socket: &UdpSocket, count: usize) -> Vec<Got> {
+    pub fn receive(self, socket: &UdpSocket, count: usize) -> Vec<OwnedMessage> {
         let mut got = Vec::new();
         while got.len() < count {
             // Offers more space than needed, to test unused slots too.
@@ -52,7 +52,7 @@ impl Way {
         got
     }
 
-    fn once(self, socket: &UdpSocket, capacity: usize) -> Vec<Got> {
+    fn once(self, socket: &UdpSocket, capacity: usize) -> Vec<OwnedMessage> {
         match self {
             Self::Msgs(backend) => recv_msgs(backend, socket, capacity, false),
             Self::MsgsRaw(backend) => recv_msgs(backend, socket, capacity, true),
@@ -62,9 +62,9 @@ impl Way {
 }
 
 /// A copy of a message.
-fn got(msg: &Message<'_>) -> Got {
+fn got(msg: &Message<'_>) -> OwnedMessage {
     assert!(msg.datagrams().all(|datagram| datagram.meta() == msg.meta()));
-    Got {
+    OwnedMessage {
         data: msg.data().to_vec(),
         addr: msg.addr(),
         meta: *msg.meta(),
@@ -80,7 +80,7 @@ fn recv_msgs(
     socket: &UdpSocket,
     capacity: usize,
     with_control: bool,
-) -> Vec<Got> {
+) -> Vec<OwnedMessage> {
     let mut memory = vec![vec![0; 65_535]; capacity];
     let mut controls = vec![ControlBuf::new(); capacity];
     let mut msgs: Vec<_> = memory
@@ -95,7 +95,7 @@ fn recv_msgs(
     msgs[..n].iter().map(|msg| got(&msg.message())).collect()
 }
 
-fn recv_batch(backend: Backend, socket: &UdpSocket, capacity: usize) -> Vec<Got> {
+fn recv_batch(backend: Backend, socket: &UdpSocket, capacity: usize) -> Vec<OwnedMessage> {
     // A `RecvBatch` uses the backend of the process, so only one test at a time may select it.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +111,7 @@ fn copy_raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {
 
 /// Receives one message.
 #[track_caller]
-pub fn one(socket: &UdpSocket) -> Got {
+pub fn one(socket: &UdpSocket) -> OwnedMessage {
     Way::Batch(Backend::Mmsg).receive(socket, 1).remove(0)
 }
 

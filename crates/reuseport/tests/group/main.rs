@@ -17,7 +17,7 @@ use mmsg::{Backend, BatchSocket, RecvBatch};
 use mmsg_reuseport::{Field, ReusePortGroup, ReusePortGroupBuilder, Spread};
 use socket2::{SockFilter, Socket};
 
-use common::NET;
+use common::TIME_LIMIT;
 
 /// The shared code expects it; no test here depends on the backend.
 const BACKEND: Option<Backend> = None;
@@ -58,7 +58,7 @@ fn drain(socket: &UdpSocket, batch: &mut RecvBatch, mut each: impl FnMut(SocketA
 fn receive(group: &ReusePortGroup, count: usize, mut each: impl FnMut(usize, SocketAddr, &[u8])) {
     let (mut batch, mut received, begin) = (RecvBatch::new(64, 64), 0, Instant::now());
     while received < count {
-        assert!(begin.elapsed() < NET, "{received} of {count} have come");
+        assert!(begin.elapsed() < TIME_LIMIT, "{received} of {count} have come");
         for (index, socket) in group.members().iter().enumerate() {
             drain(socket, &mut batch, |from, data| {
                 received += 1;
@@ -320,7 +320,7 @@ fn e25_a_member_that_has_left_gets_no_datagram_that_was_under_way() {
         scope.spawn(|| {
             common::linux::run_on(sends);
             let begin = Instant::now();
-            while !stop.load(Ordering::Relaxed) && begin.elapsed() < NET {
+            while !stop.load(Ordering::Relaxed) && begin.elapsed() < TIME_LIMIT {
                 send(&client, b"x", to);
             }
         });
@@ -334,7 +334,7 @@ fn e25_a_member_that_has_left_gets_no_datagram_that_was_under_way() {
                 group.join().expect("another one");
                 receive_the_rest(&left)
             };
-            let late = (0..common::smaller(100, 5)).map(round).sum();
+            let late = (0..common::repetitions(100, 5)).map(round).sum();
             stop.store(true, Ordering::Relaxed);
             late
         });
@@ -363,7 +363,8 @@ fn what_cannot_be_bound_is_an_error() {
 
 #[test]
 fn a_panic_of_one_member_shows_when_the_others_have_ended() {
-    let group = builder(localhost(), Spread::FLOW).prepare(|s| s.set_read_timeout(Some(NET)));
+    let group =
+        builder(localhost(), Spread::FLOW).prepare(|s| s.set_read_timeout(Some(TIME_LIMIT)));
     let group = group.bind().expect("a group");
     let ended = AtomicUsize::new(0);
     let run = || {

@@ -10,7 +10,7 @@ use mmsg::{BatchSocket, RecvBatch};
 use mmsg_reuseport::{ReusePortGroup, Spread};
 use socket2::Socket;
 
-use crate::common::{NET, smaller};
+use crate::common::{TIME_LIMIT, repetitions};
 use crate::{builder, client, localhost, send};
 
 /// Numbered datagrams sent to a group, and which of them have arrived.
@@ -49,7 +49,7 @@ impl Traffic {
             if now > before {
                 (before, since) = (now, Instant::now());
             }
-            if since.elapsed() > NET || self.stalled.load(Ordering::Relaxed) {
+            if since.elapsed() > TIME_LIMIT || self.stalled.load(Ordering::Relaxed) {
                 self.stalled.store(true, Ordering::Relaxed);
                 return false;
             }
@@ -115,7 +115,7 @@ impl<'scope> Served<'scope> {
 
 /// Groups take over from each other while a sender goes on: every datagram comes out, once.
 fn restarts_lose_nothing(spread: &Spread) {
-    let total = smaller(1_000_000, 2_000);
+    let total = repetitions(1_000_000, 2_000);
     let bind = |addr| {
         let waits = |socket: &Socket| socket.set_read_timeout(Some(Duration::from_millis(20)));
         builder(addr, spread.clone()).prepare(waits).bind().expect("a group")

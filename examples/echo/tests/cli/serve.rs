@@ -217,7 +217,7 @@ fn figures_are_printed_while_there_is_traffic() {
 }
 
 #[test]
-fn a_reader_that_is_gone_is_no_fault() {
+fn a_closed_output_does_not_end_the_server() {
     let Some(path) = example("echo") else { return };
     let mut child = Command::new(path)
         .args(["serve", "127.0.0.1:0"])

@@ -52,13 +52,13 @@ fn errors_are_one_line() {
 }
 
 #[test]
-fn the_size_that_is_too_large_is_named() {
+fn an_error_names_the_size_that_is_too_large() {
     let Some(ended) = run(&["load", "127.0.0.1:7777", "--size", "65508"]) else { return };
     assert!(ended.err[0].contains("65508 is not in 8..=65507"), "{ended:?}");
 }
 
 #[test]
-fn what_the_switches_of_offload_are_for_is_said() {
+fn switches_of_offload_need_mode_offload() {
     for command in ["serve", "load"] {
         let Some(ended) = run(&[command, "127.0.0.1:7777", "--no-gro"]) else { return };
         let said = "error: --no-gso and --no-gro need --mode offload (see --help)";

@@ -14,7 +14,7 @@ use std::time::Duration;
 use mmsg::SendQueue;
 
 use crate::common::linux::set_option;
-use crate::common::{NET, skip};
+use crate::common::{TIME_LIMIT, skip};
 use crate::kit::{Upstream, ask, client, forward, number, on_one_cpu, stop};
 use crate::running::Server;
 use crate::veth::{DEVICE, FAR, Far, NEAR, ip, with_far_end};
@@ -90,7 +90,7 @@ const NOTHING: u32 = u32::MAX;
 impl SlowUpstream {
     fn next(&self) -> u32 {
         loop {
-            let number = self.arrived.recv_timeout(NET).expect("the upstream goes on");
+            let number = self.arrived.recv_timeout(TIME_LIMIT).expect("the upstream goes on");
             if number != NOTHING {
                 return number;
             }
@@ -271,7 +271,7 @@ fn an_upstream_that_does_not_receive_holds_up_nobody() {
     let mut arrived: Vec<_> = std::iter::from_fn(|| receive().ok()).collect();
     setting.send(20_000..20_010);
     idle.set_nonblocking(false).expect("a socket can be");
-    idle.set_read_timeout(Some(NET)).expect("a read timeout");
+    idle.set_read_timeout(Some(TIME_LIMIT)).expect("a read timeout");
     while arrived.last() != Some(&20_009) {
         arrived.push(receive().expect("it arrives"));
     }

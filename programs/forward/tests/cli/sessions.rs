@@ -232,7 +232,7 @@ fn both_signals_end_it() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_one_line() {
     let wrong: [(&[&str], i32); 8] = [
         (&[], 2),
         (&["127.0.0.1:0"], 2),

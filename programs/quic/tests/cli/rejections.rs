@@ -72,7 +72,7 @@ fn another_servers_certificate_is_not_trusted() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_one_line() {
     let folder = Folder::new();
     let (root, cert) = (folder.arg("root"), folder.arg("cert.pem"));
     let missing = folder.arg("missing");
