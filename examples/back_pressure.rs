@@ -33,7 +33,7 @@ fn main() -> std::io::Result<()> {
         }
     }
     println!(
-        "{queued} queued or sent, {dropped} dropped, {} wait in {} bytes",
+        "sent or queued {queued}, dropped {dropped}; the queue holds {} datagrams in {} bytes",
         queue.len(),
         queue.bytes()
     );
@@ -56,7 +56,7 @@ fn main() -> std::io::Result<()> {
     }
     // Gives back the memory that the burst took.
     queue.shrink_to_fit();
-    println!("{received} received in order, {} wait", queue.len());
+    println!("received {received} in order, {} left in the queue", queue.len());
     Ok(())
 }
 

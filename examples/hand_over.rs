@@ -7,7 +7,7 @@
 //! A `RecvBatch` owns its memory, so handing it to a thread copies no datagram. Full batches go to the workers
 //! through one channel and come back empty through another. While none has come back, the collector drops and
 //! counts what it receives. 2,000 datagrams come before the workers start, 20,000 while two workers run; the last
-//! line printed says that those worked on and those dropped add up to 21,984.
+//! line printed says that processed and dropped datagrams add up to 21,984.
 
 use std::io;
 use std::net::UdpSocket;
@@ -96,8 +96,8 @@ fn main() -> io::Result<()> {
         let Collector { full, dropped, .. } = collector;
         drop(full);
         let worked: usize = workers.into_iter().map(|w| w.join().expect("no panic")).sum();
-        println!("dropped before there were workers: {before}, and after: {}", dropped - before);
-        println!("{worked} worked on + {dropped} dropped = {}", worked + dropped);
+        println!("dropped before the workers started: {before}, afterwards: {}", dropped - before);
+        println!("{worked} processed + {dropped} dropped = {}", worked + dropped);
         Ok(())
     })
 }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Each send sets its ECN bits and source address and uses GSO; receives use GRO. A probe that is too large for the
-//! path is no error. Prints that 70,000 bytes are too many, and that 53 datagrams arrived with their ECN bits.
+//! path is no error. Prints that a probe of 70,000 bytes is too large, and that 53 datagrams arrived with ECN bits.
 //! `programs/quic/suites.sh` runs the tests of quinn-udp and quinn with this file in place of quinn-udp.
 
 use std::io::{self, IoSliceMut};
@@ -186,7 +186,9 @@ fn main() -> io::Result<()> {
     for size in [1200, 1452, 9000, 70_000] {
         match client_state.try_send((&client).into(), &transmit(&payload[..size], None)) {
             Ok(()) => probes += 1,
-            Err(error) if errors::is_too_big(&error) => println!("{size} bytes are too many"),
+            Err(error) if errors::is_too_big(&error) => {
+                println!("a probe of {size} bytes is too large")
+            }
             Err(error) => return Err(error),
         }
     }
@@ -204,6 +206,6 @@ fn main() -> io::Result<()> {
             marked += if meta.ecn == Some(EcnCodepoint::Ect0) { segments } else { 0 };
         }
     }
-    println!("{probes} probes and 50 datagrams came, {marked} of them with ECN bits");
+    println!("received {probes} probes and 50 datagrams, {marked} of them with ECN bits");
     Ok(())
 }

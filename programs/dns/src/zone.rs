@@ -122,7 +122,7 @@ impl Zone {
     fn check(&self) -> Result<(), String> {
         let is_alias = |node: &Node| node.get(CNAME).is_some();
         match self.nodes.values().find(|node| is_alias(node) && node.sets.len() > 1) {
-            Some(_) => Err("a CNAME stands beside other records of its name".into()),
+            Some(_) => Err("a name with a CNAME has other records".into()),
             None => Ok(()),
         }
     }

@@ -1,4 +1,12 @@
-//! Shared by the programs before and after the migration.
+//! The programs of the guide's page "migration", each before and after, and the code they share.
+//!
+//! ```text
+//! cargo run --release -p migration --bin std_after
+//! echo hello | socat -t1 - UDP:127.0.0.1:7777
+//! ```
+//!
+//! socat prints "hello". The forwarders pass DNS questions from 127.0.0.1:5353 to the server in their first argument
+//! (default: 127.0.0.1:53).
 
 use std::collections::HashMap;
 use std::error::Error;

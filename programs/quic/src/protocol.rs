@@ -46,7 +46,7 @@ pub async fn receive(
         each(&chunk.bytes, received)?;
     }
     if received != len {
-        return Err(format!("{received} bytes or more came, {len} were announced").into());
+        return Err(format!("received {received} bytes or more, but {len} were announced").into());
     }
     Ok(())
 }

@@ -150,7 +150,7 @@ async fn answer(
         // The reset tells the client that the file is incomplete: it could not be read, or has shrunk.
         if !matches!(file.read_buf(&mut part).await, Ok(1..)) {
             send.reset(1u32.into())?;
-            return Err("the file cannot be read to its end".into());
+            return Err("cannot read the whole file".into());
         }
         let read = part.len() as u64;
         left -= read;
