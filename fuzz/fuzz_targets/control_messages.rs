@@ -28,7 +28,7 @@ const KNOWN: [(i32, i32); 17] = [
     (77, 77),  // unknown to the crate
 ];
 
-/// Most messages in an input, and most bytes cut off its end.
+/// Maximum of messages in an input, and of bytes cut off its end.
 const MESSAGES: usize = 12;
 const SHORTER: usize = 64;
 

@@ -42,7 +42,7 @@ impl AsFd for Watched {
     }
 }
 
-/// Most descriptors in one message: 253 on Linux, but musl before 1.2.4 sends at most 1024 bytes of control data.
+/// Maximum of descriptors in one message: 253 on Linux, but musl before 1.2.4 sends at most 1024 bytes of control data.
 pub const MAX_DESCRIPTORS: usize = if cfg!(target_env = "musl") { 252 } else { 253 };
 
 /// Sends `data` with `count` copies of a descriptor, with a plain system call.

@@ -11,7 +11,7 @@ use crate::common::sockets::{addr, has_space_for, refusing, settle, udp4};
 use crate::common::threads::Call;
 use crate::common::{has_icmp_errors, is_refused, no_failure, numbered};
 
-/// Most messages in one call.
+/// Maximum of messages in one call.
 const MAX_PER_CALL: usize = 1_024;
 
 /// One message, the maximum of one call, and more.

@@ -37,7 +37,7 @@ fn bytes() -> Vec<u8> {
     (0..many()).map(|i| (i % 251) as u8).collect()
 }
 
-/// Most messages in one call.
+/// Maximum of messages in one call.
 const MAX_PER_CALL: usize = 1_024;
 
 #[cfg(unix)]

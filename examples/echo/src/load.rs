@@ -38,7 +38,7 @@ pub struct Options {
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long a call waits before the generator checks for overdue datagrams.
 const WAIT: Duration = Duration::from_millis(20);
-/// Most datagrams to send, and messages to receive, in one call.
+/// Maximum of datagrams to send, and of messages to receive, in one call.
 const BATCH: usize = 64;
 
 /// The result of a load.

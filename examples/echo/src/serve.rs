@@ -17,7 +17,7 @@ pub struct Options {
     /// Address and port to listen on; with port 0 the system picks one.
     addr: SocketAddr,
 
-    /// Most messages to receive in one call (not in mode std). A coalesced message counts as one.
+    /// Maximum number of messages in one receive (not in mode std). A coalesced message counts as one.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u16).range(1..=1024))]
     batch: u16,
 

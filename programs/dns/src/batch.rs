@@ -13,7 +13,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg};
 use crate::responder::Responder;
 use crate::{STOP, Totals};
 
-/// Most datagrams in one call.
+/// Maximum of datagrams in one call.
 const BATCH: usize = 64;
 /// Longer than any sensible query. A truncated query is read as far as it goes.
 const QUERY: usize = 2048;

@@ -24,7 +24,7 @@ use crate::{Common, Failure, SocketKind, say};
 const NAME: &str = "localhost";
 /// Buffer space to ask for, to hold bursts; the system may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Most concurrent requests on a connection. Each needs a chunk of a file (`serve::CHUNK`), and a connection needs 10
+/// Maximum of concurrent requests on a connection. Each needs a chunk of a file (`serve::CHUNK`), and a connection needs 10
 /// MB for data that quinn keeps until it is acknowledged. An option limits the connections.
 const STREAMS: u8 = 8;
 
