@@ -1,4 +1,5 @@
-//! What rustc says of likely mistakes: each file in `tests/mistakes/` is one, and its `.stderr` what a newcomer reads.
+//! What rustc says about likely mistakes: each file in `tests/mistakes/` makes one, and its `.stderr` is what a
+//! newcomer reads.
 //!
 //! `WRITE_MISTAKES=1 cargo test --test mistakes` writes the `.stderr` files.
 
@@ -8,10 +9,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The rustc that wrote the `.stderr` files; others word things differently.
+/// The rustc that wrote the `.stderr` files; other versions word messages differently.
 const RUSTC: &str = "rustc 1.95.";
 
-/// Each mistake: its file, whether the features `tokio` and `mio` are on, and what leads the reader on.
+/// Each mistake: its file, whether the features `tokio` and `mio` are on, and the words that lead to the fix.
 const MISTAKES: [(&str, bool, &str); 14] = [
     ("trait_not_imported", true, "use mmsg::BatchSocket;"),
     ("tokio_is_off", false, "`cargo add mmsg --features tokio`"),
@@ -29,7 +30,7 @@ const MISTAKES: [(&str, bool, &str); 14] = [
     ("await_forgotten", true, "socket.recv_into(batch).await?"),
 ];
 
-/// The `.rmeta` file that `cargo check` made of each of the packages, with these arguments.
+/// The `.rmeta` files that `cargo check` makes of these packages with these arguments.
 fn check<const N: usize>(arguments: &[&str], packages: [&str; N]) -> [PathBuf; N] {
     let output = Command::new(env!("CARGO"))
         .args(["check", "--locked", "--offline", "-p", "mmsg", "--lib", "--message-format=json"])
@@ -48,7 +49,7 @@ fn check<const N: usize>(arguments: &[&str], packages: [&str; N]) -> [PathBuf; N
     })
 }
 
-/// What rustc says of the file, with these crates.
+/// rustc's messages about the file, compiled with these crates.
 fn compile(file: &Path, crates: [(&str, &Path); 3]) -> String {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mistake.rmeta");
     let mut rustc = rustc();
@@ -67,7 +68,7 @@ fn rustc() -> Command {
     Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))
 }
 
-/// Without what differs between machines and with each change elsewhere: the code of other crates, and the numbers of lines.
+/// Removes what differs between machines and commits: the code of other crates, and line numbers.
 fn normalized(output: &str) -> String {
     let mut text = String::new();
     let mut in_other_crate = false;

@@ -147,7 +147,7 @@ fn each_tag_has_its_tests() {
 #[test]
 fn the_way_of_a_datagram_names_functions_of_its_files() {
     let Some(ways) = architecture("## A datagram's path", "## The files") else { return };
-    // A row of a list may go on in the next line.
+    // A row of a list may continue on the next line.
     let ways = ways.replace("\n  ", " ");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let is_file = |name: &&str| name.ends_with(".rs");
@@ -276,7 +276,7 @@ fn every_test_that_windows_lacks_is_named() {
     assert!(gated.is_empty(), "docs/windows.md does not name {gated:?}");
 }
 
-/// The Markdown pages of a folder, without what builds and tools have left there.
+/// The Markdown pages in a folder, without those that builds and tools leave there.
 fn pages(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -292,7 +292,7 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The names by which links lead to the headings of a page, on docs.rs and where repositories are shown.
+/// The anchors of a page's headings, on docs.rs and on sites that show repositories.
 fn anchors(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).expect("a readable page");
     let headings = text.lines().filter(|line| line.starts_with('#'));
@@ -304,7 +304,7 @@ fn anchors(page: &Path) -> Vec<String> {
     headings.map(name).collect()
 }
 
-/// A link that is no address leads to a file, and to a heading of it. A page that rustdoc shows has links to items alone.
+/// Each relative link leads to a file and a heading in it. A page that rustdoc shows may only link to items.
 #[test]
 fn every_link_leads_somewhere() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -318,7 +318,7 @@ fn every_link_leads_somewhere() {
         let text = fs::read_to_string(&page).expect("a readable page");
         let folder = page.parent().expect("a folder");
         let in_rustdoc = folder == guide || page.ends_with("crates/reuseport/README.md");
-        // Without blocks of code.
+        // Without code blocks.
         let prose: String = text.split("\n```").step_by(2).collect();
         for link in prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
@@ -327,7 +327,7 @@ fn every_link_leads_somewhere() {
                 _ if path.starts_with("crate::guide::") && !anchor.is_empty() => {
                     guide.join(path.trim_start_matches("crate::guide::")).with_extension("md")
                 }
-                // rustdoc checks these.
+                // rustdoc checks links to items.
                 _ if page.extension().is_some_and(|extension| extension == "rs") => continue,
                 _ if in_rustdoc && !path.contains(['/', '.']) => continue,
                 "" => page.clone(),

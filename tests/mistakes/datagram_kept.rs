@@ -1,4 +1,4 @@
-//! Datagrams that are kept past the next receive.
+//! Datagrams kept beyond the next receive.
 
 use mmsg::{RecvBatch, prelude::*};
 use std::io;

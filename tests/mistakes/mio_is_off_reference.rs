@@ -1,4 +1,5 @@
-//! A reference to mio's socket without the feature `mio`: rustc shows no notes for references, but the names of bounds.
+//! A reference to mio's socket without the feature `mio`: for references rustc shows no notes, only the names of
+//! bounds.
 
 use mio::net::UdpSocket;
 use mmsg::{RecvBatch, prelude::*};

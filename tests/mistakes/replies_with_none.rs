@@ -1,4 +1,4 @@
-//! Replies of which some are `None`.
+//! Replies, some of which are `None`.
 
 use mmsg::{RecvBatch, prelude::*};
 use std::io;

@@ -1,4 +1,4 @@
-//! A stream socket, by a call and by a bound.
+//! A stream socket, in a call and in a bound.
 
 use mmsg::{RecvBatch, prelude::*};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Options that end before their message.
+//! Options dropped before their message.
 
 use mmsg::{SendMeta, SendMsg, prelude::*};
 use std::io;

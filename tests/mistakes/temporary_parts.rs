@@ -1,4 +1,4 @@
-//! A list of buffers that ends before its message.
+//! A list of buffers dropped before its message.
 
 use mmsg::{SendMsg, prelude::*};
 use std::io::{self, IoSlice};
