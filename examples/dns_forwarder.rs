@@ -1,12 +1,12 @@
-//! A DNS forwarder: batches of questions to a resolver, batches of answers back.
+//! A DNS forwarder for tokio: questions go to a resolver in batches, and answers come back in batches.
 //!
 //! ```text
 //! cargo run --release --features tokio --example dns_forwarder
 //! ```
 //!
-//! A forged answer must match what nobody outside can see: the port, chosen from several for each batch, and the ID, chosen for
-//! each question. It must also repeat the question. The forwarder rewrites IDs in the receive buffer. Here a made-up
-//! resolver answers 200 questions.
+//! A forged answer must match what an attacker cannot see: a random port for each batch and a random ID for each
+//! question. It must also repeat the question. IDs are rewritten in the receive buffer. A made-up resolver answers 200
+//! questions, and the program prints "200 questions answered under the IDs they were asked by".
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -16,10 +16,10 @@ use std::{io, iter, net::SocketAddr};
 use mmsg::{Ancillary, RecvBatch, SendMeta, SendMsg, prelude::*};
 use tokio::net::UdpSocket;
 
-/// Sockets towards the resolver, each with a port of the system's choice.
+/// Sockets towards the resolver, each on a port that the system chose.
 const PORTS: usize = 16;
 
-/// A question under way: the client, its ID, the options of the answer, and the question's hash.
+/// A pending question: the client, its ID, the options for the answer, and the question's hash.
 struct Asked {
     by: SocketAddr,
     id: [u8; 2],
@@ -29,15 +29,16 @@ struct Asked {
 
 struct Upstream {
     socket: UdpSocket,
-    /// By the ID towards the resolver: at most 65,536. If IDs are scarce, an unanswered question gives way.
+    /// The pending questions by their new ID. There are 65,536 IDs; when they run short, an unanswered question loses
+    /// its own.
     asked: Mutex<HashMap<[u8; 2], Asked>>,
 }
 
-/// The question of a message that has exactly one: name, type and class.
+/// The name, type and class of a message with exactly one question.
 fn question(message: &[u8]) -> Option<&[u8]> {
     let rest = message.get(12..).filter(|_| message[4..6] == [0, 1])?;
     let mut end = 0;
-    // A pointer, from 192 on, has no place in the first name.
+    // The first name in a message cannot contain a pointer (192 and above).
     while let label @ 1..=63 = *rest.get(end)? {
         end += 1 + usize::from(label);
     }
@@ -76,7 +77,7 @@ async fn answer(clients: &UdpSocket, upstream: &Upstream, random: &RandomState) 
         if let Err(error) = upstream.socket.recv_into(&mut answers).await {
             eprintln!("receive: {error}");
         }
-        // A message borrows its options, so those of the batch are kept until it is sent.
+        // A message borrows its options, so the options of the batch are kept until it is sent.
         taken.clear();
         taken.extend(answers.iter().map(|answer| {
             let (id, question) =
@@ -93,7 +94,7 @@ async fn answer(clients: &UdpSocket, upstream: &Upstream, random: &RandomState) 
     }
 }
 
-/// Forwards the questions that come to `clients`, until a task fails.
+/// Forwards the questions that arrive at `clients`, until a task fails.
 async fn forward(clients: UdpSocket, resolver: SocketAddr) -> io::Result<()> {
     Ancillary::DEST.require(&clients)?;
     let mut upstreams = Vec::new();
@@ -123,7 +124,7 @@ async fn main() -> io::Result<()> {
     tokio::spawn(async move {
         let mut batch = RecvBatch::new(64, 1232);
         while resolver.recv_into(&mut batch).await.is_ok() {
-            // A forged answer before each: the ID is right, the question is not.
+            // Forges an answer before each true one, with the right ID and the wrong question.
             let forged: Vec<_> = batch
                 .iter()
                 .map(|d| [&d.data()[..12], b"\x04evil\0\0\x01\0\x01"].concat())
@@ -148,7 +149,7 @@ async fn main() -> io::Result<()> {
         client.send_each(questions.iter().map(|q| SendMsg::new(q)), |_, e| panic!("{e}")).await?;
         while answered < first + 20 {
             answered += client.recv_into(&mut batch).await? as u16;
-            // The question is as it was, so the ID must be as well.
+            // The answer equals the question, so the client's ID is back.
             assert!(
                 batch
                     .iter()

@@ -4,8 +4,9 @@
 //! cargo run --release --example game_server
 //! ```
 //!
-//! The state is one payload for many players: the queue stores it once. A player joins by sending back a token, which the
-//! server sends to its address: a forged source gets 8 bytes for 8, and never the state. Here 32 players move for 10 ticks.
+//! The state is one payload for all players, so the queue stores it once. To join, a player returns a token that the
+//! server sends to its address: a forged source gets 8 bytes for 8, and never the state. 32 players move for 10 ticks,
+//! and the program prints "320 states for 32 players".
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -28,11 +29,11 @@ struct Player {
 #[derive(Default)]
 struct Game {
     players: HashMap<SocketAddr, Player>,
-    /// Makes an address's token; its keys are this process's.
+    /// Makes the token of an address, with keys of this process.
     tokens: RandomState,
 }
 
-/// Applies the datagrams that wait, and does not wait for more. A flood does not delay the tick.
+/// Applies the waiting datagrams without waiting for more. A limit on calls keeps a flood from delaying the tick.
 fn receive(socket: &UdpSocket, batch: &mut RecvBatch, game: &mut Game) {
     let Game { players, tokens } = game;
     for _ in 0..64 {
@@ -53,7 +54,7 @@ fn receive(socket: &UdpSocket, batch: &mut RecvBatch, game: &mut Game) {
                     if hello == token {
                         players.insert(from, Player { position: 0, heard: Instant::now() });
                     } else {
-                        let _ = socket.send_to(&token, from); // Or the player asks again.
+                        let _ = socket.send_to(&token, from); // If this fails, the player asks again.
                     }
                 }
                 _ => {}
@@ -66,7 +67,7 @@ fn serve(socket: &UdpSocket, ticks: u32) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let (mut batch, mut game) = (RecvBatch::new(64, 64), Game::default());
     let mut queue = SendQueue::for_batch(MAX_PLAYERS, 1200);
-    // The game begins when all are there.
+    // The game begins when all players have joined.
     while game.players.len() < PLAYERS {
         thread::sleep(TICK);
         receive(socket, &mut batch, &mut game);

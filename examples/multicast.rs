@@ -4,10 +4,9 @@
 //! cargo run --release --example multicast
 //! ```
 //!
-//! A datagram to a group has no address of this host as its destination, and a group cannot be a source. `reply`
-//! takes the address at which the host received it. Every member answers, so a forged source would be flooded by all of
-//! them: this one answers only questions from its own link, whose hop limit no router has lowered (RFC 5082). Here two
-//! questions go over loopback.
+//! A reply cannot leave from a group's address, so `reply` uses the host's address that received the question. A forged
+//! source would be flooded by all members: this one answers only questions from its own link, whose hop limit no router
+//! has lowered (RFC 5082). Two questions over loopback print "asked 239.255.77.7, answered by Some(127.0.0.1): here".
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -33,7 +32,7 @@ fn answer(socket: &UdpSocket) -> io::Result<()> {
         if let Err(error) = socket.recv_into(&mut batch) {
             eprintln!("receive: {error}");
         }
-        // Only questions to the group: the socket also receives datagrams to this host.
+        // Answers only questions to the group: the socket also receives datagrams to this host.
         let asked = batch.iter().filter(|d| {
             d.meta().destination == Some(GROUP.into()) && d.meta().hop_limit == Some(255)
         });

@@ -4,10 +4,9 @@
 //! cargo run --release --features tokio --example server_tokio -- 127.0.0.1:7777
 //! ```
 //!
-//! Any echo server floods a forged source with what it is sent: keep it off the Internet.
-//!
-//! `tests/servers` sends it what a server meets on the Internet, and checks that `echo` is the function that the
-//! documentation shows.
+//! Prints the address it listens on. `echo hello | socat -t1 - UDP:127.0.0.1:7777` then prints "hello". `tests/servers`
+//! attacks this program and checks that its `echo` is the documented one. Keep echo servers off the Internet: they send
+//! whatever they receive to a forged source.
 
 use mmsg::{Ancillary, RecvBatch, prelude::*};
 use std::io;

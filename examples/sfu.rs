@@ -32,8 +32,8 @@ impl Listener {
     }
 }
 
-/// Relays the speaker's packets. Those of others would let anybody speak, to all listeners at once; real calls also
-/// authenticate each packet (SRTP, RFC 3711), since a source address can be forged.
+/// Relays only the speaker's packets: otherwise anybody could speak to all listeners. Real calls also authenticate
+/// each packet (SRTP, RFC 3711), since a source address can be forged.
 fn relay(
     socket: &Offload<UdpSocket>,
     speaker: SocketAddr,

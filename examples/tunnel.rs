@@ -4,9 +4,9 @@
 //! cargo run --release --example tunnel
 //! ```
 //!
-//! A frame is a counter and the payload, combined with the key by XOR, which stands for a cipher here and keeps
-//! nothing secret: a real tunnel authenticates each frame and rejects old counters, while this one passes on whatever a
-//! stranger sends. Here 1,000 datagrams pass through two ends. GSO and GRO carry many of them at a time.
+//! A frame is a counter and the payload. XOR with a key stands in for a cipher and keeps nothing secret. A real tunnel
+//! authenticates frames and rejects old counters; this one passes on whatever a stranger sends. 1,000 datagrams pass
+//! through both ends, many at a time with GSO and GRO; prints "1000 datagrams came through whole".
 
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};

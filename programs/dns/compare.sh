@@ -34,7 +34,7 @@ done >"$work/queries"
 run() {
     local mode=$1 time=$2 port before after
     shift 2
-    : >"$work/server" # or the port of the run before may be read
+    : >"$work/server" # otherwise the port of the previous run may be read
     "$server" --listen 127.0.0.1:0 --zone programs/dns/example.zone --mode "$mode" --rate-limit 0 >"$work/server" &
     pid=$!
     until port=$(sed -n 's/^listening on .*://p' "$work/server") && [ -n "$port" ]; do

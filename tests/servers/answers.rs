@@ -44,7 +44,7 @@ fn e18_dns_ignores_answers() {
     answers_no_answer(&Server { program: "dns", args, listen: "127.0.0.1:0", request: DNS }, DNS);
 }
 
-/// One forged datagram would go to and fro between two echo servers for ever.
+/// Otherwise one forged datagram would go back and forth between two echo servers for ever.
 #[test]
 fn an_echo_does_not_answer_its_own_port() {
     type Args = fn(String, std::net::SocketAddr) -> Vec<String>;
@@ -62,7 +62,7 @@ fn an_echo_does_not_answer_its_own_port() {
         other.send_to(b"from an echo server", target.addr()).expect("loopback takes it");
         let client = client(target.addr().into());
         client.send_to(b"from a client", target.addr()).expect("loopback takes it");
-        // The server answers in order, so this answer comes after the other one.
+        // The server answers in order, so this answer shows that the other datagram got none.
         let len = receive(&client, &mut [0; 64]).expect("an answer");
         assert_eq!(len, 13, "{program}");
         other.set_nonblocking(true).expect("a socket can be");

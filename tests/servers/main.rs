@@ -92,7 +92,7 @@ servers! {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     dns: crate::Server {
         program: "dns",
-        // Without the limit, which its own tests attack: here one network asks for everything.
+        // Without the rate limit, which the program's own tests attack: here one network sends everything.
         args: |at, _| vec![
             "--listen".into(), at, "--zone".into(), crate::target::file("programs/dns/example.zone"),
             "--rate-limit".into(), "0".into(),

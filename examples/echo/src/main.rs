@@ -6,10 +6,9 @@
 //! cargo run --release --example echo -- load 127.0.0.1:7777   the load generator
 //! ```
 //!
-//! Any echo server floods a forged source with what it is sent: keep it off the Internet.
-//!
-//! The server's loop is `Batched` in `serve.rs`: a `RecvBatch` to receive into and a `SendQueue` for
-//! the replies. With `--mode offload` the socket is in an `Offload`, and the loop is the same.
+//! The demonstration takes ten seconds and prints a table: datagrams a second, CPU time and losses with std, in
+//! batches and with `Offload`. The server's loop is `batches` in `serve.rs`. Keep echo servers off the Internet: they
+//! send whatever they receive to a forged source.
 
 fn main() -> std::process::ExitCode {
     echo_example::main()

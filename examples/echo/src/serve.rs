@@ -42,8 +42,8 @@ static RECEIVED: AtomicU64 = AtomicU64::new(0);
 static SENT: AtomicU64 = AtomicU64::new(0);
 /// Errors of the system, and replies given up because of them.
 static ERRORS: AtomicU64 = AtomicU64::new(0);
-/// Datagrams that are not sent back: truncated, without a source that takes replies, or from the server's own port:
-/// another echo server would answer the reply, and so on for ever.
+/// Datagrams that are not answered: truncated, from a source that takes no replies, or from the server's own port,
+/// where another echo server would answer for ever.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
 fn totals() -> [u64; 4] {
@@ -111,7 +111,7 @@ fn server(socket: UdpSocket, way: Way, slots: usize) -> io::Result<Box<dyn FnOnc
     })
 }
 
-/// `recv_from` and `send_to`.
+/// Uses `recv_from` and `send_to`.
 fn single(socket: &UdpSocket, port: u16) {
     let mut buffer = vec![0; LARGEST];
     while !STOP.load(Relaxed) {
@@ -137,7 +137,7 @@ fn single(socket: &UdpSocket, port: u16) {
     }
 }
 
-/// `recv_into` and `send_each`.
+/// Uses `recv_into` and `send_each`.
 fn batches(socket: &impl BatchSocket, port: u16, mut batch: RecvBatch) {
     while !STOP.load(Relaxed) {
         if let Err(error) = socket.recv_into(&mut batch) {

@@ -14,7 +14,7 @@ const CLASS_IN: u16 = 1;
 /// A bound on the aliases followed, which also ends a circle.
 const MAX_ALIASES: usize = 8;
 
-/// Answers a query into `out` and returns the answer's length.
+/// Writes the answer to a query into `out` and returns its length.
 pub fn answer(zone: &Zone, query: &Query<'_>, cookie: Option<Cookie>, out: &mut [u8]) -> usize {
     let mut reply = Reply::new(query, cookie, out);
     let wrong = match query.wrong {
@@ -76,8 +76,8 @@ fn alias(node: &Node, ty: u16) -> Option<&RrSet> {
     if ty == CNAME || ty == ANY { None } else { node.get(CNAME) }
 }
 
-/// Writes the node's records of a type, or that there are none. A query for all types gets the shortest set alone
-/// (RFC 8482, section 4.1): such queries come from those who want long answers sent to somebody else.
+/// Writes the node's records of a type, or the SOA record if there are none. An ANY query gets only the shortest set
+/// (RFC 8482, section 4.1), because attackers use ANY to get long answers sent to others.
 fn give(zone: &Zone, asked: &[u8], node: &Node, ty: u16, at: usize, reply: &mut Reply<'_>) {
     let set = if ty == ANY { node.sets.iter().min_by_key(|set| set.len()) } else { node.get(ty) };
     match set {

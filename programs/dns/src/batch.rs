@@ -24,7 +24,7 @@ struct Answer {
     bytes: Range<usize>,
 }
 
-/// Answers queries until it is to stop.
+/// Answers queries until `STOP` is set.
 pub fn run(socket: &Offload<UdpSocket>, responder: &Responder) -> Totals {
     let mut queries = RecvBatch::new(BATCH, QUERY);
     let mut answers = Vec::with_capacity(BATCH);
@@ -64,7 +64,7 @@ pub fn run(socket: &Offload<UdpSocket>, responder: &Responder) -> Totals {
     totals
 }
 
-/// Writes the answers to a batch, one after the other.
+/// Writes the answers to a batch of queries, one after the other.
 fn write(responder: &Responder, queries: &RecvBatch, answers: &mut Vec<Answer>, bytes: &mut [u8]) {
     answers.clear();
     let mut start = 0;

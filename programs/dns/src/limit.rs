@@ -1,32 +1,33 @@
-//! Response rate limiting by client network, against floods with forged sources: this server must not be an amplifier.
+//! Limits responses to each client network. Without that, a flood with forged sources would turn this server into an
+//! amplifier.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Networks counted at a time. A network that meets another one in its slot begins anew, as in NSD: a flood from very
-/// many networks is answered more, and no honest client less.
+/// Networks counted at a time. A network that takes over another's slot starts at 0, as in NSD: a flood from very
+/// many networks gets more answers, and no honest client fewer.
 const SLOTS: usize = 1 << 16;
 
-/// What a query gets.
+/// How to treat a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Answer,
-    /// An answer without records, by which an honest client learns to ask by TCP: every second of those over the limit
+    /// Answer without records, which makes an honest client ask over TCP. Every second query over the limit gets this
     /// ("slip 2" of BIND and NSD).
     Truncate,
     Drop,
 }
 
-/// Counts the answers that each network gets in a second. All threads share it.
+/// Counts the answers of each network in a second. All threads share it.
 pub struct Limiter {
-    /// Answers a second, 0 for no limit.
+    /// Answers per second; 0 means no limit.
     rate: u32,
-    /// In each: 16 bits that tell networks apart, 16 bits of the second, 32 bits of the count. Threads that update one at
-    /// the same time may lose a count.
+    /// Each slot: 16 bits that identify the network, 16 bits of the second, 32 bits of the count. Concurrent updates
+    /// may lose a count.
     slots: Box<[AtomicU64]>,
-    /// With keys of this run, so that nobody can choose networks that share a slot.
+    /// Its keys are random, so that nobody can choose networks that share a slot.
     hash: RandomState,
     start: Instant,
 }
@@ -37,7 +38,7 @@ impl Limiter {
         Self { rate, slots, hash: RandomState::new(), start: Instant::now() }
     }
 
-    /// Counts a query of a network, now.
+    /// Counts a query from a network.
     pub fn count(&self, ip: IpAddr) -> Verdict {
         self.count_at(ip, self.start.elapsed().as_secs())
     }
@@ -60,7 +61,7 @@ impl Limiter {
     }
 }
 
-/// The first 24 bits of an IPv4 address or 56 of an IPv6 one, BIND's defaults.
+/// The first 24 bits of an IPv4 address or 56 bits of an IPv6 address, BIND's defaults.
 pub fn network(ip: IpAddr) -> (bool, u64) {
     match ip.to_canonical() {
         IpAddr::V4(ip) => (false, (ip.to_bits() >> 8).into()),

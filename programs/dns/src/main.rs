@@ -5,9 +5,9 @@
 //! dig @127.0.0.1 -p 5300 +short ftp.example.test
 //! ```
 //!
-//! Read `batch.rs` first: it receives into a `RecvBatch` and answers with `send_each`. `plain.rs` is the same server on
-//! tokio's own socket, to compare with. `responder.rs` makes the answers and keeps the server from being used against others:
-//! it limits the answers that a network gets (`limit.rs`), and knows clients again by their cookies.
+//! The server prints its address; dig prints "www.example.test.", "192.0.2.80" and "192.0.2.81". Start reading at
+//! `batch.rs`, which receives into a `RecvBatch` and answers with `send_each`; `plain.rs` does the same on tokio's socket,
+//! for comparison. `responder.rs` limits the answers to each network (`limit.rs`) and checks DNS cookies.
 
 mod answer;
 mod batch;
@@ -61,20 +61,21 @@ struct Args {
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
 
-    /// Answers a second for each client network (/24, /56) over UDP; 0 for no limit. Every second query over the limit is
-    /// told to ask by TCP, the others get nothing. Clients that return this server's cookie are not limited.
+    /// Maximum of answers per second to each client network (/24, /56) over UDP; 0 for no limit. Every second query
+    /// over the limit is told to use TCP, the others are dropped. Clients that return this server's cookie are not
+    /// limited.
     #[arg(long, value_name = "N", default_value_t = 200)]
     rate_limit: u32,
 
-    /// The longest answer over UDP, in bytes. Longer ones are truncated, and clients ask by TCP.
+    /// The longest answer over UDP, in bytes. Longer ones are truncated, and clients ask over TCP.
     #[arg(long, value_name = "BYTES", default_value_t = UNFRAGMENTED, value_parser = value_parser!(u16).range(512..=4096))]
     max_udp: u16,
 
-    /// TCP connections at a time; a new one ends the one that was idle longest.
+    /// Maximum number of TCP connections; another one ends the one that was idle longest.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = value_parser!(u16).range(1..))]
     tcp_connections: u16,
 
-    /// How datagrams are moved.
+    /// How to move datagrams.
     #[arg(long, value_enum, default_value_t = Mode::Offload)]
     mode: Mode,
 }
@@ -142,7 +143,7 @@ fn run(args: &Args) -> Result<(), String> {
     let metrics = metrics.transpose()?;
     start_streams(tcp, args.tcp_connections.into(), metrics, &responder)
         .map_err(cannot("serve by TCP"))?;
-    // The sockets are bound: a query that is sent now waits there until the threads run.
+    // The sockets are bound: queries sent from now on wait there until the threads run.
     let _ = writeln!(io::stdout(), "listening on {}", group.local_addr());
 
     let serve = |index: usize, socket: &UdpSocket| {
@@ -168,7 +169,7 @@ fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts the thread for everything that is not a datagram: DNS by TCP, and the metrics page. It ends with the process.
+/// Starts a thread for DNS over TCP and the metrics page. It runs as long as the process.
 fn start_streams(
     tcp: TcpListener,
     connections: usize,
@@ -192,13 +193,13 @@ fn start_streams(
     thread::Builder::new().name("streams".into()).spawn(serve).map(drop)
 }
 
-/// A socket for each thread and a listener for TCP, on one port. A port that another server has is an error.
+/// Binds a UDP socket for each thread and a TCP listener to one port. A port in use by another server is an error.
 fn listen(args: &Args) -> io::Result<(ReusePortGroup, TcpListener)> {
     loop {
         let group = listen_udp(args)?;
         match TcpListener::bind(group.local_addr()) {
             Ok(tcp) => return Ok((group, tcp)),
-            // The system's choice for UDP is taken by somebody else for TCP.
+            // The port that the system chose for UDP is in use for TCP.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && args.listen.port() == 0 => {}
             Err(error) => return Err(error),
         }
@@ -206,8 +207,7 @@ fn listen(args: &Args) -> io::Result<(ReusePortGroup, TcpListener)> {
 }
 
 fn listen_udp(args: &Args) -> io::Result<ReusePortGroup> {
-    // The address that each query was sent to, if the sockets listen on several: an answer from
-    // another one would be taken for forged.
+    // On a wildcard address, answers must leave from the address that was asked: clients take others for forged.
     let needs_dest = args.mode != Mode::Tokio && args.listen.ip().is_unspecified();
     let prepare = move |socket: &Socket| {
         // If the system rejects the size, the socket keeps its own.

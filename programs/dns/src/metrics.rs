@@ -1,4 +1,4 @@
-//! The server's counters over HTTP, as Prometheus reads them.
+//! Serves the server's counters over HTTP, in the format of Prometheus.
 
 use std::fmt::Write as _;
 use std::net::UdpSocket;
@@ -20,11 +20,11 @@ use tokio::time::timeout;
 use crate::places::Places;
 use crate::responder::Responder;
 
-/// How long a client may take over a request and its answer.
+/// Time limit for a client's request and its answer.
 const LIMIT: Duration = Duration::from_secs(5);
 const CONNECTIONS: usize = 64;
 
-/// Answers every request with the counters, for ever.
+/// Answers every request with the counters.
 pub async fn serve(
     listener: TcpListener,
     sockets: Arc<[Offload<UdpSocket>]>,
@@ -43,14 +43,14 @@ pub async fn serve(
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(LIMIT).keep_alive(false);
             let served = http.serve_connection(TokioIo::new(stream), service_fn(page));
-            // A client that goes away or takes too long misses its answer, and no more.
+            // An error or a timeout means that this client misses its answer.
             let _ = timeout(LIMIT, served).await;
         }
     };
     Places::new(CONNECTIONS, CONNECTIONS).run(listener, &AtomicU64::new(0), each).await;
 }
 
-/// Every counter of every socket and of the server, in the text format of Prometheus.
+/// All counters of the sockets and the server, in the text format of Prometheus.
 fn page(sockets: &[Offload<UdpSocket>], responder: &Responder) -> String {
     let mut page = String::new();
     for (index, socket) in sockets.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A bounded number of connections: a new one takes the place of the one that has been idle longest.
+//! Limits the connections: when all places are taken, a new connection ends the one that has been idle longest.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::limit::network;
 /// The connections of one listener.
 pub struct Places {
     max: usize,
-    /// For one client's network, so that others always find a place.
+    /// The limit of one client network, so that others always find a place.
     max_each: usize,
     taken: Vec<Place>,
 }
@@ -24,7 +24,7 @@ struct Place {
     task: AbortHandle,
 }
 
-/// When a connection last did something, in milliseconds since the listener began.
+/// The time of a connection's last activity, in milliseconds since the listener started.
 #[derive(Clone)]
 pub struct Active(Arc<AtomicU64>, Instant);
 
@@ -39,7 +39,7 @@ impl Places {
         Self { max, max_each, taken: Vec::with_capacity(max) }
     }
 
-    /// Accepts connections for ever, runs `serve` on each, and counts in `evicted` those that it ended.
+    /// Accepts connections, runs `serve` on each, and adds to `evicted` those that it ended.
     pub async fn run<F: Future<Output = ()> + Send + 'static>(
         mut self,
         listener: TcpListener,
@@ -51,7 +51,7 @@ impl Places {
             let accepted = listener.accept().await;
             self.taken.retain(|place| !place.task.is_finished());
             let Ok((stream, from)) = accepted else {
-                // The process has no descriptor left: make one free, but never spin.
+                // The process has no descriptor left: one connection makes room, so that this does not spin.
                 evicted.fetch_add(self.evict(|_| true), Relaxed);
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
@@ -70,7 +70,7 @@ impl Places {
         }
     }
 
-    /// Ends the connection among these that was idle longest, and returns how many it ended.
+    /// Ends the longest idle of these connections, and returns how many it ended (0 or 1).
     fn evict(&mut self, of: impl Fn(&Place) -> bool) -> u64 {
         let candidates = self.taken.iter().enumerate().filter(|(_, place)| of(place));
         let Some((index, _)) = candidates.min_by_key(|(_, place)| place.active.0.load(Relaxed))

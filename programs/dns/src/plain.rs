@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::responder::Responder;
 use crate::{STOP, Totals, WAIT};
 
-/// Answers queries until it is to stop, on a runtime of this thread.
+/// Answers queries until `STOP` is set, on a runtime of this thread.
 pub fn run(socket: &UdpSocket, responder: &Responder) -> io::Result<Totals> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -29,7 +29,7 @@ pub struct Query<'a> {
     pub ty: u16,
     pub class: u16,
     pub edns: Option<Edns>,
-    /// The client's cookie of 8 bytes, and up to 32 of the server's behind it.
+    /// The client's cookie of 8 bytes, followed by up to 32 bytes of the server's.
     pub cookie: Option<&'a [u8]>,
     pub wrong: Option<Wrong>,
 }
@@ -117,7 +117,7 @@ impl<'a> Query<'a> {
         }
         match self.edns {
             Some(edns) if edns.version > 0 => read.and(Err(Wrong::Version)),
-            // A client may ask for a cookie alone (RFC 7873, section 5.4).
+            // A client may ask for just a cookie (RFC 7873, section 5.4).
             _ if questions == 0 && self.cookie.is_some() => Ok(()),
             _ => read,
         }
@@ -189,7 +189,7 @@ impl<'a> Record<'a> {
         Edns { size: self.class, version, dnssec_ok: flags & 0x80 != 0 }
     }
 
-    /// The first cookie among EDNS's options, which must fill the data.
+    /// The first cookie among EDNS's options, all of which must be complete.
     fn cookie(&self) -> Result<Option<&'a [u8]>, Wrong> {
         let (mut options, mut cookie) = (self.data, None);
         while let Some((&[c0, c1, l0, l1], rest)) = options.split_first_chunk() {

@@ -7,14 +7,14 @@ use crate::zone::RrSet;
 pub const MAX: usize = 65_535;
 /// The longest answer over UDP without EDNS (RFC 1035, section 4.2.1).
 pub const WITHOUT_EDNS: usize = 512;
-/// The size that this server announces: no network fragments such a datagram (RFC 9715).
+/// The size that this server announces: small enough that no network fragments it (RFC 9715).
 pub const UNFRAGMENTED: u16 = 1232;
-/// Bytes of EDNS's record without options.
+/// Length of an EDNS record without options.
 const OPT: usize = 11;
-/// Bytes of a cookie option.
+/// Length of a cookie option.
 const COOKIE: usize = 4 + size_of::<Cookie>();
 
-/// The client's cookie and the server's (RFC 9018).
+/// The client's cookie followed by the server's (RFC 9018).
 pub type Cookie = [u8; 24];
 
 /// "Authoritative answer" (AA), in the third byte of the header.
@@ -40,8 +40,8 @@ pub struct Reply<'b> {
 }
 
 impl<'b> Reply<'b> {
-    /// Begins an answer with the header and the question. `out` has space for the longest answer that the client and
-    /// the transport can take, and for a header, a question and EDNS at least.
+    /// Starts an answer with the header and the question. `out` has the length of the longest answer that client and
+    /// transport accept, with space for at least a header, a question and EDNS.
     pub fn new(query: &Query<'_>, cookie: Option<Cookie>, out: &'b mut [u8]) -> Self {
         let [id0, id1, flags, ..] = *query.header;
         out[..HEADER].fill(0);
@@ -85,7 +85,7 @@ impl<'b> Reply<'b> {
     /// Writes a whole set of records, or sets the truncated bit if it does not fit. `owner` is the offset of their
     /// name in the message.
     pub fn push(&mut self, section: Section, owner: usize, set: &RrSet) -> bool {
-        // No pointer reaches farther (RFC 1035, section 4.1.4). Only addresses behind many servers stand there.
+        // No pointer reaches farther (RFC 1035, section 4.1.4). Only addresses after many name servers get there.
         if owner >= 1 << 14 {
             return false;
         }
@@ -115,7 +115,7 @@ impl<'b> Reply<'b> {
         }
     }
 
-    /// Answers with the question alone, as truncated, and returns the answer's length.
+    /// Finishes an answer with only the question and the truncated bit, and returns its length.
     pub fn finish_truncated(mut self) -> usize {
         self.truncate(&Section::Answer);
         self.finish(None)

@@ -1,4 +1,4 @@
-//! What all transports share: the zone, and what protects others from this server.
+//! Shared by all transports: the zone, and the protection of others from this server.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use crate::query::Query;
 use crate::reply::{Cookie, Reply, WITHOUT_EDNS};
 use crate::zone::Zone;
 
-/// How old a server cookie may be, and how far it may lie in the future, in seconds (RFC 9018, section 4.3).
+/// Limits of a server cookie's age, past and future, in seconds (RFC 9018, section 4.3).
 const COOKIE_AGE: (u32, u32) = (3600, 300);
 
 pub struct Responder {
@@ -23,21 +23,21 @@ pub struct Responder {
     limiter: Limiter,
     /// The longest answer over UDP.
     max_udp: usize,
-    /// The key of this run's cookies.
+    /// The key for cookies, new in each run.
     secret: [u8; 16],
     pub counts: Counts,
 }
 
-/// How often something happened that a healthy server rarely sees.
+/// Counts of events that are rare on a healthy server.
 #[derive(Default)]
 pub struct Counts {
-    /// Queries that got no answer because their network had too many.
+    /// Queries dropped because their network exceeded the limit.
     pub dropped: AtomicU64,
-    /// The same, but answered as truncated, so that the client asks by TCP.
+    /// Queries over the limit that were answered as truncated, so that the client uses TCP.
     pub slipped: AtomicU64,
     pub tcp_queries: AtomicU64,
     pub tcp_connections: AtomicU64,
-    /// TCP connections that had to make room for others.
+    /// TCP connections closed to make room for others.
     pub tcp_evicted: AtomicU64,
 }
 
@@ -54,14 +54,14 @@ impl Responder {
         self.max_udp
     }
 
-    /// Answers a datagram into `out`, which has space for `max_udp` bytes, and returns the answer's length; `None` if
-    /// there is none.
+    /// Writes the answer to a datagram into `out`, which has space for `max_udp` bytes, and returns its length;
+    /// `None` if there is no answer.
     pub fn answer_udp(&self, datagram: &[u8], from: SocketAddr, out: &mut [u8]) -> Option<usize> {
         let query = Query::read(datagram)?;
         let (cookie, is_known) = self.cookie(&query, from.ip());
         let size = query.edns.map_or(WITHOUT_EDNS, |edns| edns.size.into());
         let out = &mut out[..size.clamp(WITHOUT_EDNS, self.max_udp)];
-        // Nobody can forge the address of a client that sends our cookie back.
+        // A client that returns our cookie owns its address.
         let verdict = if is_known { Verdict::Answer } else { self.limiter.count(from.ip()) };
         match verdict {
             Verdict::Answer => Some(answer(&self.zone, &query, cookie, out)),
@@ -76,7 +76,7 @@ impl Responder {
         }
     }
 
-    /// Answers a message that came by TCP, whose client has proved its address.
+    /// Answers a message over TCP, whose client has proved its address.
     pub fn answer_tcp(&self, message: &[u8], from: IpAddr, out: &mut [u8]) -> Option<usize> {
         let query = Query::read(message)?;
         self.counts.tcp_queries.fetch_add(1, Relaxed);
@@ -84,7 +84,7 @@ impl Responder {
         Some(answer(&self.zone, &query, cookie, out))
     }
 
-    /// The cookie for the answer, and whether the query had one of ours.
+    /// The cookie for the answer, and whether the query had a valid one of ours.
     fn cookie(&self, query: &Query<'_>, from: IpAddr) -> (Option<Cookie>, bool) {
         let Some(sent) =
             query.cookie.and_then(|bytes| CookieOption::parse(&mut Parser::from_ref(bytes)).ok())

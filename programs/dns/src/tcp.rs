@@ -14,24 +14,24 @@ use crate::places::{Active, Places};
 use crate::reply::MAX;
 use crate::responder::Responder;
 
-/// How long a client may take over its next query, and over an answer.
+/// Time limit for a client's next query, and for an answer.
 const IDLE: Duration = Duration::from_secs(10);
-/// Each network has at most this part of the places.
+/// One network gets at most this fraction of the places.
 const SHARE: usize = 8;
 
-/// Serves a bounded number of connections, for ever.
+/// Serves a limited number of connections.
 pub async fn serve(listener: TcpListener, responder: Arc<Responder>, connections: usize) {
     let places = Places::new(connections, connections.div_ceil(SHARE));
     let each = |stream, from, active| {
         let responder = Arc::clone(&responder);
         responder.counts.tcp_connections.fetch_add(1, Relaxed);
-        // However it ends, the client learns by the end of the connection.
+        // Whatever the error, the client sees the end of the connection.
         async move { drop(connection(stream, from, &active, &responder).await) }
     };
     places.run(listener, &responder.counts.tcp_evicted, each).await;
 }
 
-/// Answers the queries of a connection in order, as long as they keep coming.
+/// Answers the queries of a connection in order.
 async fn connection(
     mut stream: TcpStream,
     from: IpAddr,
@@ -43,7 +43,7 @@ async fn connection(
     let mut read = BufReader::with_capacity(2048, read);
     let (mut query, mut out) = (Vec::new(), vec![0; 2 + MAX]);
     loop {
-        // One deadline for the whole query, which must not come byte by byte.
+        // One deadline for the whole query, so that sending it byte by byte gains nothing.
         timeout(IDLE, async {
             let len = read.read_u16().await?;
             query.resize(len.into(), 0);

@@ -30,7 +30,7 @@ fn responder() -> Responder {
     Responder::new(zone(), 0, MAX_UDP as u16).expect("random bytes")
 }
 
-/// The answer's bytes; `None` for silence.
+/// The answer's bytes; `None` for no answer.
 fn answered(datagram: &[u8]) -> Option<Vec<u8>> {
     let mut out = [0xEE; MAX_UDP];
     let from = "192.0.2.1:1234".parse().expect("an address");

@@ -190,7 +190,7 @@ impl Node {
 }
 
 impl RrSet {
-    /// Bytes of its records without their names.
+    /// Length of its records without their names.
     pub fn len(&self) -> usize {
         self.records.iter().map(|record| record.len()).sum()
     }

@@ -29,8 +29,7 @@ pub struct Direction {
 pub struct Figures {
     pub to_upstreams: Direction,
     pub to_clients: Direction,
-    /// Sessions that were begun, the most at once, those that ended for want of datagrams, and those that ended to make
-    /// room for others.
+    /// Sessions opened, most open at once, closed for being idle, and closed to make room for others.
     pub begun: u64,
     pub max_open: usize,
     pub idle: u64,
@@ -59,12 +58,12 @@ impl fmt::Display for Direction {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { to_upstreams, to_clients, begun, most, idle, evicted } = self;
+        let Self { to_upstreams, to_clients, begun, max_open, idle, evicted } = self;
         writeln!(f, "to upstreams: {to_upstreams}")?;
         writeln!(f, "to clients: {to_clients}")?;
         writeln!(
             f,
-            "sessions: begun {begun}, most at once {most}, ended idle {idle}, evicted {evicted}"
+            "sessions: begun {begun}, most at once {max_open}, ended idle {idle}, evicted {evicted}"
         )
     }
 }

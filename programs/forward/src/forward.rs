@@ -89,7 +89,7 @@ impl Forwarder {
             }
             self.end_idle_sessions(now);
         }
-        // Datagrams that still wait are counted as abandoned, so that every one is accounted for.
+        // Waiting datagrams count as abandoned, so that none is unaccounted for.
         while let Some(mut session) = self.sessions.take_longest_idle() {
             session.upstream.abandon(&mut self.figures.to_upstreams);
         }
@@ -200,7 +200,7 @@ impl Forwarder {
             self.listener.push(&msg, figures);
         }
         self.listener.flush(self.poll.registry(), figures)?;
-        // An error in place of datagrams is no use of the session.
+        // An error alone does not keep a session alive.
         if !batch.is_empty() {
             self.sessions.touch(slot, now);
         }
@@ -212,7 +212,7 @@ impl Forwarder {
         self.figures.evicted += 1;
     }
 
-    /// The client's session, or a new one; `None` if none can be made.
+    /// The client's session, opened if necessary; `None` if it cannot be opened.
     fn session_of(&mut self, client: SocketAddr, now: Instant) -> Option<usize> {
         if let Some(slot) = self.sessions.find(client) {
             self.sessions.touch(slot, now);
@@ -224,7 +224,7 @@ impl Forwarder {
         let mut slot = self.sessions.next_slot();
         let mut upstream = self.connect(Token(SESSIONS + slot));
         if upstream.is_err() {
-            // The process, or the system, has no descriptor or memory left: one session gives up its own.
+            // The process or the system is out of descriptors or memory: one session makes room.
             let session = self.sessions.take_longest_idle()?;
             self.evict(session);
             slot = self.sessions.next_slot();
@@ -259,7 +259,7 @@ impl Forwarder {
     }
 }
 
-/// As many sessions as the process can have descriptors for, of those asked for.
+/// `asked`, or fewer if the process may not open as many descriptors.
 fn max_sessions(asked: u32) -> usize {
     // For the listener, the poll and the standard streams.
     const OTHERS: u64 = 16;
@@ -267,8 +267,7 @@ fn max_sessions(asked: u32) -> usize {
     limit.saturating_sub(OTHERS).clamp(1, asked.into()) as usize
 }
 
-/// Whether there may be more to be received. An error other than "nothing there" is returned by
-/// this one call, and is counted.
+/// Whether the socket may have more to receive. Any error but "nothing there" is counted, and affects this call only.
 fn goes_on(result: io::Result<()>, errors: &mut u64) -> bool {
     match result {
         Ok(()) => true,

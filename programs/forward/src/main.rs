@@ -37,8 +37,8 @@ struct Options {
     #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
     idle: Duration,
 
-    /// Sessions at once, each with a descriptor; fewer if the process may not have as many. A new client beyond them ends
-    /// the session that was idle longest. One source address has at most a quarter of them.
+    /// Maximum number of sessions, each with a descriptor; fewer if the process may not open as many. Another client
+    /// ends the session that was idle longest. One source address gets at most a quarter.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..=1_000_000))]
     sessions: u32,
 

@@ -1,4 +1,4 @@
-//! The sessions: which client has which upstream, and which one ends when there is no more space.
+//! The sessions: which client has which upstream, and which session ends when the table is full.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -10,23 +10,23 @@ use slab::Slab;
 
 use crate::outlet::Outlet;
 
-/// One source has at most this part of the sessions, so that it cannot keep others out.
+/// One source gets at most a quarter of the sessions, so that it cannot keep others out.
 const SHARE: usize = 4;
 
-/// A client and its way to an upstream.
+/// A client and its socket to an upstream.
 pub struct Session {
     pub client: SocketAddr,
     /// Options that make replies leave from the address that the client asked.
     pub reply: SendMeta,
     pub upstream: Outlet,
-    /// When a datagram went either way.
+    /// The time of the last datagram in either direction.
     used: Instant,
 }
 
 /// The sessions. Each has a slot, whose number identifies it as long as it lasts.
 pub struct Sessions {
     slots: Slab<Session>,
-    /// Each client's slot, the one that was idle longest first.
+    /// Each client's slot, longest idle first.
     by_client: LinkedHashMap<SocketAddr, usize>,
     /// The slots of each source, in the same order.
     by_source: HashMap<IpAddr, LinkedHashSet<usize>>,
@@ -34,7 +34,7 @@ pub struct Sessions {
     idle: Duration,
 }
 
-/// Who answers for a client: its host, or the network of 64 bits that one host may have all of.
+/// The source that a client counts for: its IPv4 address, or its IPv6 /64 network, which one host may own entirely.
 fn source(client: SocketAddr) -> IpAddr {
     match client.ip().to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
@@ -60,7 +60,7 @@ impl Sessions {
         self.slots.get_mut(slot)
     }
 
-    /// Notes that a datagram went either way.
+    /// Records that a datagram went in either direction.
     pub fn touch(&mut self, slot: usize, now: Instant) {
         let Some(session) = self.slots.get_mut(slot).filter(|session| session.used != now) else {
             return;
@@ -72,12 +72,12 @@ impl Sessions {
         }
     }
 
-    /// The slot of the next session to be inserted.
+    /// The slot that the next session will get.
     pub fn next_slot(&self) -> usize {
         self.slots.vacant_key()
     }
 
-    /// Begins a session in the next slot.
+    /// Opens a session in the next slot.
     pub fn insert(&mut self, client: SocketAddr, upstream: Outlet, now: Instant) {
         let slot =
             self.slots.insert(Session { client, reply: SendMeta::new(), upstream, used: now });
@@ -85,8 +85,8 @@ impl Sessions {
         self.by_source.entry(source(client)).or_default().insert(slot);
     }
 
-    /// Removes a session if there is no space for another one of this client's source: the one that was idle longest, of
-    /// that source if it has its share, of all if the table is full.
+    /// Removes the longest idle session if another session of this client's source does not fit: from that source if
+    /// it has its share, from all if the table is full.
     pub fn make_room(&mut self, client: SocketAddr) -> Option<Session> {
         let of_source = self.by_source.get(&source(client));
         let full = of_source.filter(|slots| slots.len() >= (self.max / SHARE).max(1));
@@ -114,7 +114,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// How long until a session may be idle.
+    /// The time until a session may be idle.
     pub fn next_due(&mut self, now: Instant) -> Option<Duration> {
         let (_, &slot) = self.by_client.front()?;
         let due = self.slots.get(slot)?.used + self.idle;

@@ -1,4 +1,4 @@
-//! What the server does for those who want it to flood somebody else.
+//! Attackers who try to make the server flood others.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::program::serve;
 use crate::raw::query;
 use crate::running::{PATIENCE, receive};
 
-/// A client with this address of loopback.
+/// A client with this loopback address.
 fn client(from: &str, server: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind((from, 0)).expect("an address of loopback");
     socket.connect(server).expect("loopback has a route");
@@ -16,7 +16,7 @@ fn client(from: &str, server: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// A query with EDNS, for answers of up to this many bytes, and a cookie.
+/// A query with EDNS, which allows answers of `size` bytes, and a cookie.
 fn with_edns(id: u8, size: u16, cookie: &[u8]) -> Vec<u8> {
     let mut bytes = query(id);
     bytes[11] = 1;
@@ -31,7 +31,7 @@ fn with_edns(id: u8, size: u16, cookie: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Receives what has come and what comes within 200 ms.
+/// Receives until 200 ms pass without a datagram.
 fn drain(socket: &UdpSocket, mut each: impl FnMut(&[u8])) {
     socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
     let mut back = [0; 4096];
@@ -40,7 +40,7 @@ fn drain(socket: &UdpSocket, mut each: impl FnMut(&[u8])) {
     }
 }
 
-/// A flood from one network beside a client of another, which loses nothing.
+/// One network floods, and a client of another network loses nothing.
 #[test]
 fn a_flooding_network_gets_few_answers_and_others_all() {
     for mode in MODES {
@@ -75,7 +75,7 @@ fn a_flooding_network_gets_few_answers_and_others_all() {
         drain(&flood, &mut count);
         let seconds = start.elapsed().as_secs() + 2;
         assert!(whole <= 50 * seconds, "{mode}: {whole} answers within {seconds} s");
-        // Half of the rest.
+        // Half of the queries over the limit.
         assert!(truncated <= 1000, "{mode}: {truncated} truncated answers of 2000");
         assert!(whole > 0 && truncated > 0, "{mode}: {whole} and {truncated}");
         assert!(longest <= with_edns(0, 0, &[]).len(), "{mode}: an answer of {longest} bytes");
@@ -91,7 +91,7 @@ fn a_client_with_our_cookie_is_not_limited_and_nobody_else_can_use_it() {
     known.send(&with_edns(0, 1232, client_cookie)).expect("sent");
     let mut back = [0; 512];
     let len = receive(&known, &mut back).expect("an answer");
-    // Its last 24 bytes are the cookie.
+    // The cookie is in the last 24 bytes.
     let cookie = back[len - 24..len].to_vec();
     assert_eq!(
         (&back[len - 28..len - 24], &cookie[..8]),
@@ -102,7 +102,7 @@ fn a_client_with_our_cookie_is_not_limited_and_nobody_else_can_use_it() {
         let len = receive(&known, &mut back).expect("an answer");
         assert_eq!((back[1], back[2] & 2, back[7]), (id, 0, 2), "{:?}", &back[..len]);
     }
-    // The same cookie from elsewhere, and one that was changed.
+    // The same cookie from another address, and a changed one.
     for (from, change) in [("127.6.0.1", 0), ("127.5.0.1", 1)] {
         let mut cookie = cookie.clone();
         cookie[23] ^= change;
@@ -117,7 +117,7 @@ fn a_client_with_our_cookie_is_not_limited_and_nobody_else_can_use_it() {
 
 #[test]
 fn answers_are_at_most_as_long_as_the_client_and_the_network_can_take() {
-    // The zone's longest answer to an ANY query was 14.8 times as long as the query.
+    // Without this limit, the longest answer to an ANY query was 14.8 times as long as the query.
     for (limit, sizes) in [
         ("1232", [(0, 512), (700, 700), (4096, 1232)]),
         ("600", [(0, 512), (700, 600), (4096, 600)]),

@@ -143,7 +143,7 @@ const CASES: &[Case] = &[
         ],
     ),
     (&["child.example.test", "DS"], "NOERROR", "qr aa", &[SOA]),
-    // One set of the name's (RFC 8482): the shortest.
+    // Only the shortest set of the name (RFC 8482).
     (
         &["www.example.test", "ANY", "+notcp"],
         "NOERROR",
@@ -155,7 +155,7 @@ const CASES: &[Case] = &[
     (&["www.example.test", "CH"], "REFUSED", "qr", &[]),
     (&["+opcode=NOTIFY", "example.test", "SOA"], "NOTIMP", "qr", &[]),
     (&["+opcode=NOTIFY", "example.test", "SOA", "+noedns"], "NOTIMP", "qr", &[]),
-    // A header and a cookie, without a question (RFC 7873, section 5.4).
+    // A header and a cookie without a question (RFC 7873, section 5.4).
     (&["+header-only", "+cookie"], "NOERROR", "qr", &[]),
 ];
 
@@ -222,7 +222,7 @@ fn truncated_answers_are_whole_by_tcp() {
     }
 }
 
-/// dig does not take an answer from another address than it asked.
+/// dig ignores answers from another address than it asked.
 #[test]
 fn answers_leave_from_the_address_that_was_asked() {
     for mode in ["batch", "offload"] {

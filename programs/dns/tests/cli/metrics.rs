@@ -6,15 +6,15 @@ use std::net::{TcpListener, TcpStream};
 use crate::program::{Server, client, serve};
 use crate::running::PATIENCE;
 
-/// Starts a server, and returns where it serves its counters.
+/// Starts a server and returns the address of its counters.
 fn start(args: &[&str]) -> (Server, String) {
-    // The port is free again when the server takes it.
+    // The listener is dropped, so the port is free when the server binds it.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let metrics = free.expect("a port").to_string();
     (serve("127.0.0.1:0", &[args, &["--metrics", &metrics]].concat()), metrics)
 }
 
-/// The answer to a request with these header lines.
+/// The response to a request with these header lines.
 fn get(metrics: &str, headers: &str) -> String {
     let mut http = TcpStream::connect(metrics).expect("it listens");
     http.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -43,7 +43,7 @@ fn the_counters_are_served_for_prometheus() {
     }
 }
 
-/// Connections that say nothing, that read nothing, and that say much.
+/// Connections that send nothing, that read nothing, and that send much.
 #[test]
 fn no_client_keeps_the_counters_from_another() {
     let (server, metrics) = start(&[]);

@@ -10,8 +10,8 @@ pub fn zone() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("example.zone")
 }
 
-/// Starts `dns --listen ADDR --zone (the example's) ARGS`, without a limit of answers unless the arguments set one: all
-/// these clients are of one network.
+/// Starts `dns --listen ADDR --zone (the example's) ARGS`. Without a limit on answers unless ARGS set one, because
+/// all these clients are in one network.
 pub fn serve(addr: &str, args: &[&str]) -> Server {
     let zone = zone();
     let zone = zone.to_str().expect("a plain path");

@@ -4,7 +4,7 @@ use crate::MODES;
 use crate::program::{client, serve};
 use crate::running::receive;
 
-/// A header of one question, and the question www.example.test A IN.
+/// A query for www.example.test A IN.
 pub fn query(id: u8) -> Vec<u8> {
     let mut bytes = vec![0, id, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     bytes.extend(b"\x03www\x07example\x04test\0\0\x01\0\x01");

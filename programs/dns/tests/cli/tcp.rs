@@ -1,4 +1,4 @@
-//! DNS over TCP, and connections that want to keep others out.
+//! DNS over TCP, and connections that try to keep others out.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use crate::program::serve;
 use crate::raw::query;
 use crate::running::PATIENCE;
 
-/// A connection from this address of loopback.
+/// Connects from this loopback address.
 fn connect(from: &str, to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let from: SocketAddr = format!("{from}:0").parse().expect("an address");
@@ -22,13 +22,13 @@ fn connect(from: &str, to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// The query with its length in front.
+/// The query after its length.
 fn framed(id: u8) -> Vec<u8> {
     let query = query(id);
     [&(query.len() as u16).to_be_bytes(), &query[..]].concat()
 }
 
-/// The id in the next answer.
+/// The ID in the next answer.
 fn answered(stream: &mut TcpStream) -> io::Result<u8> {
     let mut len = [0; 2];
     stream.read_exact(&mut len)?;
@@ -47,7 +47,7 @@ fn queries_in_one_segment_are_answered_in_order() {
     for id in 0..200 {
         assert_eq!(answered(&mut client).expect("an answer"), id);
     }
-    // An answer gets none, and the connection goes on.
+    // A response gets no answer, and the connection stays open.
     let mut answer = framed(1);
     answer[4] |= 0x80;
     client.write_all(&[answer, framed(2)].concat()).expect("sent");
@@ -69,7 +69,7 @@ fn a_query_byte_by_byte_holds_up_nobody() {
     server.stop();
 }
 
-/// Of 16 places a network has 2: its third connection ends the one that was idle longest.
+/// A network gets 2 of 16 places: its third connection ends the one that was idle longest.
 #[test]
 fn idle_connections_keep_no_network_out() {
     let server = serve("127.0.0.1:0", &["--tcp-connections", "16"]);
@@ -77,7 +77,7 @@ fn idle_connections_keep_no_network_out() {
     let mut idle: Vec<_> = (0..40)
         .map(|i| {
             let mut stream = connect(&format!("127.0.0.{}", 1 + i), server.addr);
-            // Half a query, which takes up a place.
+            // Half a query occupies a place.
             stream.write_all(&framed(0)[..5]).expect("sent");
             stream
         })
@@ -92,7 +92,7 @@ fn idle_connections_keep_no_network_out() {
     }
     honest.write_all(&framed(9)).expect("sent");
     assert_eq!(answered(&mut honest).expect("an answer"), 9);
-    // Every place is taken by another network; a newcomer is served all the same.
+    // Other networks take all places; a newcomer is still served.
     let _others: Vec<_> =
         (20..40).map(|net| connect(&format!("127.0.{net}.1"), server.addr)).collect();
     let mut newcomer = connect("127.0.50.1", server.addr);
@@ -101,7 +101,7 @@ fn idle_connections_keep_no_network_out() {
     server.stop();
 }
 
-/// The processor time that a process has used, in seconds.
+/// CPU time that a process has used, in seconds.
 fn processor_time(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
     let (_, rest) = stat.rsplit_once(") ").expect("the name is in parentheses");
@@ -127,7 +127,7 @@ fn a_full_table_of_descriptors_serves_newcomers_and_does_not_spin() {
     let mut newcomer = connect("127.2.0.1", server.addr);
     newcomer.write_all(&framed(3)).expect("sent");
     assert_eq!(answered(&mut newcomer).expect("an answer"), 3);
-    // With the table full, time passes; a server that spins uses all of it.
+    // With the table full, a spinning server would use all of this time.
     std::thread::sleep(Duration::from_secs(1));
     let used = processor_time(pid) - before;
     assert!(used < 0.5, "{used} s of processor time");

@@ -15,7 +15,7 @@ pub fn forward(listen: &str, upstreams: &[SocketAddr], args: &[&str]) -> Server 
     Server::start(env!("CARGO_BIN_EXE_forward"), all)
 }
 
-/// Starts it with a limit of descriptors.
+/// Starts it with a limit on descriptors.
 pub fn forward_with_limit(descriptors: u32, upstreams: &[SocketAddr]) -> Server {
     let upstreams = upstreams.iter().map(SocketAddr::to_string);
     let script = format!("ulimit -n {descriptors}; exec \"$0\" 127.0.0.1:0 \"$@\"");

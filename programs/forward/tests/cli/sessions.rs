@@ -152,7 +152,7 @@ fn a_new_client_takes_the_place_of_the_one_that_was_idle_longest() {
     on_one_cpu();
     let upstream = Upstream::start(1);
     let forward = forward("127.0.0.1:0", &[upstream.addr], &["--sessions", "4"]);
-    // A source has a quarter of four sessions: each of these has its own address.
+    // A source gets one of four sessions, so each of these has its own address.
     let clients: Vec<_> =
         (1..=6).map(|host| client_from([127, 9, 0, host], forward.addr)).collect();
     let ports: Vec<_> =
@@ -161,7 +161,7 @@ fn a_new_client_takes_the_place_of_the_one_that_was_idle_longest() {
     for client in &clients[4..] {
         ask(client, b"late");
     }
-    // The second and third were idle longest.
+    // The second and third have been idle longest.
     for client in [0, 3] {
         assert_eq!(ask(&clients[client], b"as before")[1..3], ports[client]);
     }
@@ -171,7 +171,7 @@ fn a_new_client_takes_the_place_of_the_one_that_was_idle_longest() {
     assert_eq!(totals.sessions, "sessions: begun 7, most at once 4, ended idle 0, evicted 3");
 }
 
-/// 5,000 sources, and descriptors for 1,000 of them.
+/// 5,000 sources, with descriptors for 1,000.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_flood_of_sources_locks_nobody_out() {
@@ -184,11 +184,11 @@ fn a_flood_of_sources_locks_nobody_out() {
             let flood = client_from([127, 10 + source, round, 1], forward.addr);
             flood.send(b"flood").expect("loopback takes it");
         }
-        // In use, its session stays; and a client that comes now is served.
+        // A session in use stays, and a new client is served.
         assert_eq!(ask(&honest, b"during")[1..3], port, "round {round}");
         ask(&client_from([127, 8, 1, round], forward.addr), b"new");
     }
-    // 2,000 ports of one source end sessions of their own alone.
+    // 2,000 ports of one source only end sessions of that source.
     let sockets: Vec<_> = (0..500).map(|_| client_from([127, 7, 0, 1], forward.addr)).collect();
     for _ in 0..4 {
         sockets.iter().for_each(|socket| drop(socket.send(b"flood")));
