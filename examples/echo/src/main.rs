@@ -6,9 +6,8 @@
 //! cargo run --release --example echo -- load 127.0.0.1:7777   the load generator
 //! ```
 //!
-//! The demonstration takes ten seconds and prints a table: datagrams a second, CPU time and losses with std, in
-//! batches and with `Offload`. The server's loop is `batches` in `serve.rs`. Keep echo servers off the Internet: they
-//! send whatever they receive to a forged source.
+//! The demonstration takes ten seconds and prints a table: datagrams a second, CPU time, losses. The server's loop is
+//! `batches` in `serve.rs`. Keep echo servers off the Internet: they send whatever they receive to a forged source.
 
 fn main() -> std::process::ExitCode {
     echo_example::main()
