@@ -31,8 +31,8 @@
 //! }
 //! ```
 //!
-//! No error ends this server: [`send_each`](BatchSocketExt::send_each) continues past a reply that fails,
-//! [`reply`](Datagram::reply) is `None` for a source that nobody can answer, and the loop receives again after an error.
+//! No error of a datagram ends this server: [`send_each`](BatchSocketExt::send_each) continues past a reply that fails, and its `?`
+//! is for sockets that have a timeout or do not wait. [`reply`](Datagram::reply) is `None` for a source that nobody can answer, and the loop receives again after an error.
 //! [`guide::errors`] lists the errors.
 //!
 //! # Which type for what
@@ -104,8 +104,8 @@
 //! | `mio` | the calls on mio's sockets |
 //! | `tracing` | events (below) |
 //!
-//! No feature is on by default. If rustc reports "no method named `recv_into` found" for a socket of tokio or mio, its
-//! feature is off, or the [`prelude`] is not imported.
+//! No feature is on by default. If rustc does not find `recv_into` for a socket of tokio or mio ("no method named
+//! `recv_into` found", "its trait bounds were not satisfied"), turn on the feature and import the [`prelude`].
 //!
 //! # Counters and events
 //!

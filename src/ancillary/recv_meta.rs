@@ -68,7 +68,8 @@ pub struct RecvMeta {
     /// `None` for a single datagram. [`GRO`](crate::Ancillary::GRO); Linux 5.0, Android.
     #[doc(alias("UDP_GRO", "GRO"))]
     pub segment_size: Option<u16>,
-    /// How many messages the kernel had dropped on this socket, for lack of buffer space, when it queued this one.
+    /// How many messages the kernel had dropped on this socket, for lack of buffer space, when it queued this one. Drops
+    /// after the last received message show with the next one.
     /// Linux reports the count once it is above 0. [`DROPPED`](crate::Ancillary::DROPPED); Linux, Android.
     #[doc(alias = "SO_RXQ_OVFL")]
     pub dropped: Option<u32>,

@@ -235,7 +235,8 @@ pub trait AsyncBatchSocket: Sync {
     /// Sends all messages in order, and waits whenever the socket is full. If one fails, calls `on_error` with its index and
     /// error, and goes on. Returns the number of messages; subtract the reported ones to get the number sent.
     ///
-    /// Like [`BatchSocketExt::send_each`] on a blocking socket. Not cancel safe.
+    /// Like [`BatchSocketExt::send_each`] on a blocking socket, but the iterator yields messages by value
+    /// (`msgs.iter().copied()`). Not cancel safe.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg};
