@@ -32,7 +32,8 @@
 //! ```
 //!
 //! No error of a datagram ends this server: [`send_each`](BatchSocketExt::send_each) continues past a reply that fails, and its `?`
-//! is for sockets that have a timeout or do not wait. [`reply`](Datagram::reply) is `None` for a source that nobody can answer, and the loop receives again after an error.
+//! is for sockets that have a timeout or do not wait. [`reply`](Datagram::reply) is `None` for a source
+//! that nobody can answer, and the loop receives again after an error.
 //! [`guide::errors`] lists the errors.
 //!
 //! # Which type for what
