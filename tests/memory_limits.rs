@@ -134,9 +134,9 @@ fn check_arrived(far: &UdpSocket, expected: &[&[u8]]) {
         let len = far.recv(&mut buffer).expect("it was sent");
         assert_eq!(&buffer[..len], *expected);
     }
-    far.set_nonblocking(true).expect("it is a flag");
+    far.set_nonblocking(true).expect("an open socket");
     assert_eq!(far.recv(&mut buffer).expect_err("no more").kind(), ErrorKind::WouldBlock);
-    far.set_nonblocking(false).expect("it is a flag");
+    far.set_nonblocking(false).expect("an open socket");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Events of the feature `tracing`: one for each decision, and no others.
+//! Events of the feature `tracing`: exactly one for each decision.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
@@ -47,7 +47,7 @@ impl Subscriber for Lines {
     fn exit(&self, _: &Id) {}
 }
 
-/// Each event of the call must begin with `level` and contain all of `parts`.
+/// Checks that the call emits exactly the expected events. Each is a level, and parts that its line contains.
 #[track_caller]
 fn assert_events(call: impl FnOnce(), expected: &[(&str, &[&str])]) {
     let lines = Lines::default();
@@ -68,7 +68,7 @@ fn a_rejected_gso_batch_says_what_the_kernel_said() {
     let msgs = [SendMsg::to(to, b"ab"), SendMsg::to(to, b"cd")];
     let send = || assert_eq!(net.near.send_batch(&msgs).unwrap(), 2);
     let fail = |errno| {
-        // The single-message call sends a single header.
+        // The batch is one header, so the single-message call sends it.
         fault::script([(Call::SendMsg, Fate::Fail(errno))]);
     };
     assert_events(send, &[]);

@@ -28,7 +28,7 @@ const OTHERS: [i32; 10] = [
     errno::EPROTO,
     errno::EPIPE,
     errno::EAGAIN,
-    // On Windows an unconnected socket passes over it.
+    // On Windows an unconnected socket ignores ECONNREFUSED.
     if cfg!(mmsg_calls) { errno::ECONNREFUSED } else { errno::EAGAIN },
 ];
 

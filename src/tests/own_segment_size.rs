@@ -123,7 +123,7 @@ fn d8_a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counte
     }
 }
 
-/// If the cause is over, the same call sends the rest.
+/// If the cause has gone, the same call sends the rest.
 #[test]
 fn d8_a_segmented_message_goes_on_after_a_count() {
     let Some(net) = Net::new() else { return };

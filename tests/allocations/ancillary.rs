@@ -146,7 +146,7 @@ fn an_error_report_allocates_nothing() {
         let done = without_allocating(warm, "send_each", || from.send_each(msgs, &mut on_error));
         assert_eq!((done.expect("the socket takes datagrams"), failed), (3, 1));
         while drain_errors(&from, &mut reports).expect("it is a socket") > 0 {}
-        open.set_nonblocking(true).expect("it is a flag");
+        open.set_nonblocking(true).expect("an open socket");
         while open.recv(&mut [0; 4]).is_ok() {}
     }
 }

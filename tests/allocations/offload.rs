@@ -165,7 +165,7 @@ fn sending_again_without_gso_allocates_nothing() {
 #[test]
 fn an_empty_socket_with_offload_allocates_nothing() {
     let far = offload(sockets::udp4());
-    far.get_ref().set_nonblocking(true).expect("it is a flag");
+    far.get_ref().set_nonblocking(true).expect("an open socket");
     let mut batch = RecvBatch::for_gro(8);
     on_both_backends(|| {
         assert!(crate::common::would_block(far.recv_into(&mut batch)));

@@ -126,7 +126,7 @@ fn calls_with_ipv6_addresses_allocate_nothing() {
 #[test]
 fn an_empty_socket_allocates_nothing() {
     let socket = sockets::udp4();
-    socket.set_nonblocking(true).expect("it is a flag");
+    socket.set_nonblocking(true).expect("an open socket");
     let mut memory = [[0; 16]; 8];
     let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
     let mut batch = RecvBatch::new(8, 16);
@@ -148,7 +148,7 @@ fn an_empty_socket_allocates_nothing() {
 #[test]
 fn a_full_socket_allocates_nothing() {
     let (near, _far) = UnixDatagram::pair().expect("a pair");
-    near.set_nonblocking(true).expect("it is a flag");
+    near.set_nonblocking(true).expect("an open socket");
     while near.send(&PAYLOAD).is_ok() {}
     let msgs = [SendMsg::new(&PAYLOAD); 8];
     for backend in BACKENDS {
@@ -174,7 +174,7 @@ fn a_full_socket_allocates_nothing() {
 #[test]
 fn e19_connection_refused_allocates_nothing() {
     let (near, refusing) = (sockets::udp4(), sockets::refusing());
-    near.connect(sockets::addr(&refusing)).expect("connecting does nothing but remember");
+    near.connect(sockets::addr(&refusing)).expect("connecting only stores the peer");
     let msgs = [SendMsg::new(&PAYLOAD); 4];
     for backend in BACKENDS {
         let _turn = use_backend(*backend);

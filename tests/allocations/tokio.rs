@@ -124,7 +124,7 @@ fn run(test: impl Future<Output = ()>) {
 
 fn far() -> UdpSocket {
     let socket = sockets::udp4();
-    socket.set_nonblocking(true).expect("it is a flag");
+    socket.set_nonblocking(true).expect("an open socket");
     UdpSocket::from_std(socket).expect("in a runtime")
 }
 
@@ -177,7 +177,7 @@ async fn stuck() -> (UdpSocket, UnixDatagram) {
     });
     near.connect_addr(&far.local_addr().expect("it is bound")).expect("it is there");
     far.connect_addr(&near.local_addr().expect("it is bound")).expect("it is there");
-    near.set_nonblocking(true).expect("it is a flag");
+    near.set_nonblocking(true).expect("an open socket");
     let near = UdpSocket::from_std(OwnedFd::from(near).into()).expect("in a runtime");
     near.send(b"lost").await.expect("there is space");
     let none = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };

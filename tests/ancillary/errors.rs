@@ -127,7 +127,7 @@ fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
         let Setting { from, open, .. } = &setting;
         let to_from = at(&loopback_of(open), from);
         for receive in RECEIVES {
-            from.set_nonblocking(true).expect("it can");
+            from.set_nonblocking(true).expect("an open socket");
             setting.provoke_error();
             let nothing = receive(from).expect_err("nothing is there");
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
@@ -138,7 +138,7 @@ fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
             assert_eq!(receive(from).expect("it is there"), [b"data"]);
             setting.check_reports(2);
 
-            from.set_nonblocking(false).expect("it can");
+            from.set_nonblocking(false).expect("an open socket");
             setting.provoke_error();
             open.send_to(b"data", to_from).expect("it is taken");
             assert_eq!(receive(from).expect("it is there"), [b"data"]);
@@ -210,7 +210,7 @@ fn d34_errors_of_other_datagrams_do_not_end_a_waiting_receive() {
 fn d34_a_receive_returns_an_error_that_is_not_in_the_queue() {
     for setting in settings() {
         let Setting { from, to_closed, .. } = &setting;
-        from.set_nonblocking(true).expect("it can");
+        from.set_nonblocking(true).expect("an open socket");
         for receive in RECEIVES {
             // Every second send returns the error of the one before.
             for _ in 0..1_000 {
@@ -236,7 +236,7 @@ fn drain(socket: &UdpSocket) {
 fn d34_a_call_returns_a_connected_peers_error_once() {
     for setting in settings() {
         let Setting { from, to_closed, .. } = &setting;
-        from.connect(to_closed).expect("connecting does nothing but remember");
+        from.connect(to_closed).expect("connecting only stores the peer");
         for receive in RECEIVES {
             from.send(b"bad").expect("no answer yet");
             assert!(in_error(from, TIME_LIMIT));
@@ -249,10 +249,10 @@ fn d34_a_call_returns_a_connected_peers_error_once() {
             let error = from.send_batch(&[SendMsg::new(b"bad")]).expect_err("the peer is gone");
             assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
             setting.check_reports(1);
-            from.set_nonblocking(true).expect("it can");
+            from.set_nonblocking(true).expect("an open socket");
             let nothing = receive(from).expect_err("returned once");
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
-            from.set_nonblocking(false).expect("it can");
+            from.set_nonblocking(false).expect("an open socket");
         }
     }
 }

@@ -50,9 +50,9 @@ fn overflow(from: &UdpSocket, to: SocketAddr, full: &UdpSocket) -> u32 {
     for _ in 0..SENT {
         from.send_to(&[0; 100], to).expect("loopback takes it");
     }
-    full.set_nonblocking(true).expect("it is a flag");
+    full.set_nonblocking(true).expect("an open socket");
     let kept = (0..).take_while(|_| full.recv(&mut [0; 100]).is_ok()).count();
-    full.set_nonblocking(false).expect("it is a flag");
+    full.set_nonblocking(false).expect("an open socket");
     let kept = u32::try_from(kept).expect("at most what was sent");
     assert!((1..SENT).contains(&kept), "{kept} fit");
     SENT - kept

@@ -150,7 +150,7 @@ fn without_a_destination_the_peer_says_which_family_it_is() {
     let options = SendMeta::new().with_tos(0x49).with_hop_limit(21);
     for (from, dest, to) in pairs() {
         enable_all(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
-        from.connect(dest).expect("connecting does nothing but remember");
+        from.connect(dest).expect("connecting only stores the peer");
         let source = if dest.ip().to_canonical().is_ipv4() { "127.0.0.1" } else { "::1" };
         let meta = options.with_source(ip(source));
         for msg in [SendMsg::new(b"data"), SendMsg::to(dest, b"data")] {
@@ -309,7 +309,7 @@ fn invalid_options_are_rejected_before_the_send() {
         control.push(77, 77, &payload).expect("it just fits");
         let both = good.with_meta(&tos).with_control(&control);
         assert_rejected_by_calls(&from, &to, good, both);
-        from.connect(dest).expect("connecting does nothing but remember");
+        from.connect(dest).expect("connecting only stores the peer");
         let connected = SendMsg::new(b"good");
         assert_rejected(&from, &to, connected, connected.with_meta(&with_source(wrong[0])));
     }

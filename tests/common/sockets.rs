@@ -47,8 +47,8 @@ pub fn dual_stack() -> Option<UdpSocket> {
 /// Two IPv4 sockets, each connected to the other.
 pub fn connected() -> (UdpSocket, UdpSocket) {
     let (a, b) = (udp4(), udp4());
-    a.connect(addr(&b)).expect("connecting does nothing but remember");
-    b.connect(addr(&a)).expect("connecting does nothing but remember");
+    a.connect(addr(&b)).expect("connecting only stores the peer");
+    b.connect(addr(&a)).expect("connecting only stores the peer");
     (a, b)
 }
 
@@ -70,7 +70,7 @@ pub fn narrow() -> (impl BatchSocket, impl BatchSocket) {
     let (a, b) = unix_pair();
     #[cfg(not(unix))]
     let (a, b) = connected();
-    a.set_nonblocking(true).expect("it can");
+    a.set_nonblocking(true).expect("an open socket");
     (a, b)
 }
 
@@ -88,7 +88,7 @@ pub fn borrow(socket: &impl AsSocket) -> BorrowedHandle<'_> {
 /// port of a closed socket.)
 pub fn refusing() -> UdpSocket {
     let socket = udp4();
-    socket.connect(addr(&socket)).expect("connecting does nothing but remember");
+    socket.connect(addr(&socket)).expect("connecting only stores the peer");
     socket
 }
 

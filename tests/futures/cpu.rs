@@ -63,11 +63,11 @@ impl Clocks {
         self.assert_asleep(1, time, Duration::ZERO).await;
     }
 
-    /// Checks that the threads sleep while `tasks` wait: beyond the CPU time of a plain sleep they may use 2 % of
-    /// `time`; in a debug build 10 %, which retries on a timer take on a busy machine. A busy loop uses all of it.
-    /// Work before the sleep may spoil the first of several tries. In an emulated machine the limit is half of
-    /// `time`, because its clocks run on while it waits for a CPU. Under valgrind, where a sleep costs thirty times
-    /// as much, nothing is checked.
+    /// Checks that the threads sleep while `tasks` wait: beyond the CPU time of a plain sleep, each task may use 2 %
+    /// of `time`, or 10 % in a debug build, where retries on a timer take that much on a busy machine. A busy loop
+    /// uses all of it. Work before the sleep may spoil the first of several tries. In an emulated machine the limit
+    /// is half of `time`, because its clocks run on while it waits for a CPU. Under valgrind, where a sleep costs
+    /// thirty times as much, nothing is checked.
     pub async fn assert_asleep(&self, tasks: u32, time: Duration, alone: Duration) {
         const TRIES: usize = 5;
         if std::env::var_os("MEMCHECK").is_some() {
@@ -86,7 +86,7 @@ impl Clocks {
             }
             seen.push((used, elapsed));
         }
-        panic!("CPU time, {alone:?} alone, and in how much time: {seen:?}");
+        panic!("a sleep alone uses {alone:?}; CPU time and elapsed time of each try: {seen:?}");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::common::{has_icmp_errors, is_refused};
 /// A socket whose peer rejects datagrams with ECONNREFUSED, and that peer.
 async fn refused() -> (UdpSocket, std::net::UdpSocket) {
     let ((socket, _), peer) = (udp(), refusing());
-    socket.connect(addr(&peer)).await.expect("connecting does nothing but remember");
+    socket.connect(addr(&peer)).await.expect("connecting only stores the peer");
     (socket, peer)
 }
 
@@ -73,9 +73,10 @@ fn r10_an_error_comes_before_the_datagram_after_it() {
             socket.send(b"lost").await.expect("loopback takes it");
             wait_for_error(&socket);
             // A datagram makes the socket readable for tokio. The error must come first.
-            peer.connect(socket.local_addr().expect("it is bound")).expect("it can");
+            peer.connect(socket.local_addr().expect("it is bound"))
+                .expect("connecting only stores the peer");
             peer.send(b"hello").expect("loopback takes it");
-            peer.connect(addr(&peer)).expect("it can");
+            peer.connect(addr(&peer)).expect("connecting only stores the peer");
             assert_connection_refused(socket.recv_into(&mut batch).await);
             let received = socket.recv_into(&mut batch).await;
             assert_eq!(received.expect("the datagram is not lost"), 1);
@@ -95,7 +96,8 @@ fn r10_a_send_returns_an_error_once_and_goes_on() {
         socket.send(b"lost").await.expect("loopback takes it");
         wait_for_error(&socket);
         assert_connection_refused(socket.send_batch(&[SendMsg::new(b"next")]).await);
-        peer.connect(socket.local_addr().expect("it is bound")).expect("it can");
+        peer.connect(socket.local_addr().expect("it is bound"))
+            .expect("connecting only stores the peer");
         let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));
         assert_eq!(socket.send_batch(&msgs).await.expect("it is taken"), 2);
     });

@@ -68,7 +68,7 @@ fn a_dropped_flush_leaves_the_rest_in_the_queue() {
         let mut queue = queue(&payloads);
         let mut got = Vec::new();
         while !queue.is_empty() {
-            near.writable().await.expect("it is, as tokio must first hear");
+            near.writable().await.expect("tokio learns that the socket is writable");
             {
                 let mut flush = pin!(near.flush(&mut queue));
                 // Sends what fits, waits, and is dropped.

@@ -84,7 +84,7 @@ async fn every_form<S: AsyncBatchSocket + AsSocket + Send>(pair: impl Fn() -> (S
 fn unix() -> (UnixDatagram, UnixDatagram) {
     let (a, b) = unix_pair();
     let [a, b] = [a, b].map(|socket| {
-        socket.set_nonblocking(true).expect("it is a flag");
+        socket.set_nonblocking(true).expect("an open socket");
         UnixDatagram::from_std(socket).expect("in a runtime")
     });
     (a, b)
@@ -112,7 +112,7 @@ fn every_socket_of_tokio_has_every_future() {
         every_form(|| {
             let (a, b) = connected();
             let [a, b] = [a, b].map(|socket| {
-                socket.set_nonblocking(true).expect("it is a flag");
+                socket.set_nonblocking(true).expect("an open socket");
                 registered(Socket::from(socket))
             });
             (a, b)
@@ -149,7 +149,7 @@ fn a_task_may_send_what_an_iterator_yields() {
     run(async {
         let ((server, to), (client, _)) = (udp(), udp());
         let server = tokio::spawn(echo(server));
-        client.connect(to).await.expect("connecting does nothing but remember");
+        client.connect(to).await.expect("connecting only stores the peer");
         let client = Arc::new(client);
         let sent = tokio::spawn(iterators(Arc::clone(&client))).await.expect("it does not panic")
             + tokio::spawn(queues(Arc::clone(&client))).await.expect("it does not panic");
@@ -241,7 +241,7 @@ fn a_call_without_waiting_goes_within_try_io() {
 fn without_an_error_queue_there_is_nothing_to_wait_for() {
     run(async {
         let (a, _b) = unix_pair();
-        a.set_nonblocking(true).expect("it is a flag");
+        a.set_nonblocking(true).expect("an open socket");
         let kind = |error: std::io::Error| error.kind();
         let socket = registered(OwnedFd::from(a));
         let drained =

@@ -41,7 +41,7 @@ fn udp() -> (UdpSocket, SocketAddr) {
 }
 
 fn adopted(socket: std::net::UdpSocket) -> UdpSocket {
-    socket.set_nonblocking(true).expect("it is a flag");
+    socket.set_nonblocking(true).expect("an open socket");
     UdpSocket::from_std(socket).expect("in a runtime")
 }
 

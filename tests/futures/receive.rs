@@ -139,7 +139,7 @@ fn a_socket_that_was_shut_down_does_not_keep_its_receiver() {
     }
     run(async {
         let (to, addr) = udp();
-        to.connect(addr).await.expect("connecting does nothing but remember");
+        to.connect(addr).await.expect("connecting only stores the peer");
         let mut batch = RecvBatch::new(4, 32);
         let mut receive = Box::pin(to.recv_into(&mut batch));
         assert!(once(receive.as_mut()).await.is_none());

@@ -18,7 +18,7 @@ use crate::common::sockets::{addr, refusing};
 pub(super) async fn reporting() -> (UdpSocket, std::net::UdpSocket) {
     let ((socket, _), peer) = (udp(), refusing());
     assert!(Ancillary::ERRORS.enable(&socket).expect("a UDP socket").contains(Ancillary::ERRORS));
-    socket.connect(addr(&peer)).await.expect("connecting does nothing but remember");
+    socket.connect(addr(&peer)).await.expect("connecting only stores the peer");
     (socket, peer)
 }
 

@@ -9,7 +9,7 @@ use super::send::{msgs, queue};
 use super::{run, udp};
 use crate::common::numbered;
 
-/// A double for the calls, and a socket that is always ready.
+/// A test double that takes the calls, and a UDP socket that provides the readiness.
 struct DoubleWithSocket<D> {
     socket: UdpSocket,
     calls: D,
@@ -36,7 +36,7 @@ impl<D: BatchSocket + Sync> AsyncBatchSocket for DoubleWithSocket<D> {
     }
 }
 
-/// Sends nothing and returns no error.
+/// Sends and receives nothing, without an error.
 struct Idle;
 
 impl BatchSocket for Idle {
@@ -62,7 +62,7 @@ fn a_stand_in_that_makes_no_progress_ends_the_call() {
     });
 }
 
-/// Rejects bad messages, counts the messages offered, and returns too large a count.
+/// Rejects bad messages, counts the offered ones, and returns a count that is too large by `extra`.
 struct OfferCounter {
     extra: usize,
     offered: AtomicUsize,
@@ -110,7 +110,7 @@ fn d11_d16_failures_are_offered_alone_and_counts_are_clamped() {
     });
 }
 
-/// Accepts and receives nothing, but returns counts larger than were offered.
+/// Sends and receives nothing, but claims any number of messages.
 struct Liar {
     flushed: usize,
     calls: AtomicUsize,
@@ -130,9 +130,9 @@ impl BatchSocket for Liar {
     }
 
     fn flush(&self, queue: &mut SendQueue) -> std::io::Result<usize> {
-        assert!(self.calls.fetch_add(1, Ordering::Relaxed) < 1_000, "it is asked for ever");
+        assert!(self.calls.fetch_add(1, Ordering::Relaxed) < 1_000, "calls without end");
         if self.flushed == 0 {
-            // The count disagrees with the queue.
+            // Removes a datagram that the count leaves out.
             queue.discard_front();
         }
         Ok(self.flushed)
@@ -151,7 +151,7 @@ fn d16_a_flush_that_takes_nothing_ends_whatever_it_claims() {
             assert_eq!((sent, queue.len()), (Err(std::io::ErrorKind::WriteZero), 3));
             assert_eq!(liar.calls.calls.into_inner(), 1);
         }
-        // A datagram that leaves the queue is progress.
+        // A datagram that leaves the queue counts as progress.
         let liar = DoubleWithSocket::new(Liar { flushed: 0, calls: 0.into() });
         liar.flush(&mut queue(&payloads)).await.expect("the queue is empty");
     });

@@ -1,4 +1,4 @@
-//! Full sockets that tokio always takes for writable: after an ICMP error, a send timestamp or "connection reset".
+//! Full sockets that tokio always considers writable: after an ICMP error, a send timestamp or "connection reset".
 //! Sends on them sleep until there is space.
 
 use std::fs;
@@ -53,7 +53,7 @@ fn disconnect(socket: &UnixDatagram) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// A socket that tokio always takes for writable, and its peer, which takes only a few datagrams. They stand in for a
+/// A socket that tokio always considers writable, and its peer, which queues only a few datagrams. They stand in for a
 /// UDP socket after an ICMP error, which on loopback is never full.
 async fn stuck() -> (UdpSocket, UnixDatagram) {
     let (near, far) = (named(), named());
@@ -140,7 +140,7 @@ impl Place {
     }
 }
 
-/// A waker whose clones std takes for different: `will_wake` is false for each.
+/// A waker that std never considers equal to its clones: `will_wake` is false for each.
 fn differing(waker: Waker) -> Waker {
     fn raw(waker: Waker) -> RawWaker {
         RawWaker::new(Box::into_raw(Box::new(waker)).cast(), &TABLE)

@@ -127,7 +127,7 @@ impl Net {
             // Without a count of drops, everything that was sent must arrive.
             let _ = Ancillary::DROPPED.enable(socket).expect("a UDP socket");
             if config.connected {
-                socket.connect(addrs[other]).expect("connecting does nothing but remember");
+                socket.connect(addrs[other]).expect("connecting only stores the peer");
             }
         }
         let [a, b] = sockets;

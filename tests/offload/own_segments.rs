@@ -28,7 +28,7 @@ fn message(data: &[u8]) -> SendMsg<'_> {
 /// A non-blocking socket that is soon full, and its peer.
 fn narrow() -> (Offload<UnixDatagram>, UnixDatagram) {
     let (near, far) = unix_pair();
-    near.set_nonblocking(true).expect("it is a flag");
+    near.set_nonblocking(true).expect("an open socket");
     (Offload::new(near).expect("a Unix socket"), far)
 }
 
@@ -40,9 +40,9 @@ fn check_came(far: &UnixDatagram, data: &[u8], count: usize) {
         let len = far.recv(&mut buffer).expect("it was sent");
         assert_eq!(&buffer[..len], expected);
     }
-    far.set_nonblocking(true).expect("it is a flag");
+    far.set_nonblocking(true).expect("an open socket");
     assert!(would_block(far.recv(&mut buffer)), "more came");
-    far.set_nonblocking(false).expect("it is a flag");
+    far.set_nonblocking(false).expect("an open socket");
 }
 
 /// The numbers of datagrams sent and dropped.

@@ -111,7 +111,7 @@ fn signals(target: &mut Target, client: &UdpSocket) {
 fn icmp_errors(target: &mut Target, client: &UdpSocket, count: u64) {
     let refusing = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback socket");
     let own = refusing.local_addr().expect("it is bound");
-    refusing.connect(own).expect("connecting does nothing but remember");
+    refusing.connect(own).expect("connecting only stores the peer");
     let requests: Vec<_> = (0..50).map(|number| target.request(number)).collect();
     let to = target.addr().into();
     let before = port_unreachable();

@@ -61,7 +61,7 @@ fn d3_a_tokio_reply_that_a_firewall_rejects_costs_nobody_the_answer() {
 /// A socket on a port of loopback that other sockets may share.
 fn bind_shared(addr: SocketAddr) -> UdpSocket {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("an IPv4 socket");
-    socket.set_reuse_address(true).expect("it can");
+    socket.set_reuse_address(true).expect("an open socket");
     socket.bind(&addr.into()).expect("a loopback address");
     socket.into()
 }
@@ -74,8 +74,8 @@ fn d3_the_readme_s_server_goes_past_connection_refused() {
     // Connected to itself, the client rejects answers.
     let refusing = bind_shared("127.0.0.1:0".parse().expect("an address"));
     let peer = refusing.local_addr().expect("it is bound");
-    refusing.connect(peer).expect("connecting does nothing but remember");
-    server.connect(peer).expect("connecting does nothing but remember");
+    refusing.connect(peer).expect("connecting only stores the peer");
+    server.connect(peer).expect("connecting only stores the peer");
     // It serves until the process ends.
     thread::spawn(move || readme::echo(&server));
     for number in 0..1_000u32 {

@@ -24,7 +24,7 @@ fn an_empty_batch_makes_no_system_call() {
     }
     let gone = refusing();
     let socket = udp4();
-    socket.connect(addr(&gone)).expect("connecting does nothing but remember");
+    socket.connect(addr(&gone)).expect("connecting only stores the peer");
     socket.send(b"anyone there?").expect("the answer comes later");
     settle();
     // A system call would return ECONNREFUSED.

@@ -89,7 +89,7 @@ fn e13_no_public_type_or_error_prints_payload() {
     // The kernel stores the payload beside the report.
     let (socket, nobody, mut reports) = (udp4(), refusing(), [Report::EMPTY; 1]);
     Ancillary::ERRORS.require(&socket).expect("a UDP socket");
-    socket.connect(addr(&nobody)).expect("connecting does nothing but remember");
+    socket.connect(addr(&nobody)).expect("connecting only stores the peer");
     socket.send_batch(&[msg]).expect("it is sent");
     let refused = socket.recv_into(&mut batch).expect_err("nobody is there");
     assert!(is_refused(&refused));

@@ -140,7 +140,7 @@ fn a_double_sends_from_an_iterator() {
         let sent = double.send_each(messages(&data), no_failure).expect("there is space");
         assert_eq!((sent, double.sent.take()), (count, data));
     }
-    // It accepts 40 of 100 and then none.
+    // It accepts 40 of 100 and is then full.
     let data = numbered(100, 8);
     let double = Double::with_capacity(40);
     assert_eq!(double.send_each(messages(&data), no_failure).expect("40 are taken"), 40);

@@ -11,7 +11,7 @@ use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, connected, settle, udp4, udp6};
 use crate::common::threads::Call;
 
-/// Ends reception. On an unconnected UDP socket, Linux does so but returns "not connected".
+/// Ends reception. On an unconnected UDP socket, Linux does so and still returns "not connected".
 fn shut_down(socket: &UdpSocket) {
     let _ = SockRef::from(socket).shutdown(std::net::Shutdown::Read);
 }

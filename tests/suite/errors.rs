@@ -44,7 +44,7 @@ fn an_error_at_any_position_is_of_its_message_alone() {
 #[test]
 fn errors_of_the_socket_end_a_call_of_any_length() {
     let (closed, peer) = (udp4(), udp4());
-    closed.connect(addr(&peer)).expect("connecting does nothing but remember");
+    closed.connect(addr(&peer)).expect("connecting only stores the peer");
     SockRef::from(&closed).shutdown(std::net::Shutdown::Write).expect("it is connected");
     for count in [1, 2, 5] {
         let msgs = vec![SendMsg::new(b"late"); count];
@@ -65,7 +65,7 @@ fn r10_connection_refused_is_returned_once_and_loses_nothing_received() {
     for by_arena in [false, true] {
         let (socket, mut arena) = (udp4(), MmsgBuf::new());
         socket.send_to(b"earlier", addr(&socket)).expect("it is taken");
-        socket.connect(addr(&gone)).expect("connecting does nothing but remember");
+        socket.connect(addr(&gone)).expect("connecting only stores the peer");
         let mut memory = memory(4, 16);
         let mut msgs = recv_msgs(&mut memory);
         let mut receive = || match by_arena {
@@ -77,7 +77,7 @@ fn r10_connection_refused_is_returned_once_and_loses_nothing_received() {
         // Linux returns the error first; earlier datagrams wait behind it.
         assert!(is_refused(&receive().expect_err("it is returned")));
         assert_eq!(receive().expect("the earlier one"), 1);
-        socket.set_nonblocking(true).expect("it can");
+        socket.set_nonblocking(true).expect("an open socket");
         assert!(would_block(receive()), "returned once");
         assert!(would_block(socket.recv_into(&mut RecvBatch::new(4, 16))), "returned once");
     }
@@ -91,7 +91,7 @@ fn r10_whichever_call_comes_next_returns_connection_refused() {
     let gone = refusing();
     for sending in [false, true] {
         let socket = udp4();
-        socket.connect(addr(&gone)).expect("connecting does nothing but remember");
+        socket.connect(addr(&gone)).expect("connecting only stores the peer");
         socket.send_batch(&[SendMsg::new(b"hello?")]).expect("no answer yet");
         settle();
         let reported = match sending {
@@ -99,7 +99,7 @@ fn r10_whichever_call_comes_next_returns_connection_refused() {
             false => socket.recv_into(&mut RecvBatch::new(4, 16)),
         };
         assert!(is_refused(&reported.expect_err("it is returned")));
-        socket.set_nonblocking(true).expect("it can");
+        socket.set_nonblocking(true).expect("an open socket");
         assert!(
             would_block(socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))),
             "returned once"
@@ -111,7 +111,7 @@ fn r10_whichever_call_comes_next_returns_connection_refused() {
 fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
     // The peer first receives only its own datagrams, later those of the socket.
     let (peer, socket) = (refusing(), udp4());
-    socket.connect(addr(&peer)).expect("connecting does nothing but remember");
+    socket.connect(addr(&peer)).expect("connecting only stores the peer");
     let numbers: Vec<_> = (0u8..6).map(|i| [i]).collect();
     let msgs: Vec<_> = numbers.iter().map(|data| SendMsg::new(data)).collect();
     let (mut sent, mut refused) = (0, 0);
@@ -193,7 +193,7 @@ fn a_descriptor_that_is_no_socket_is_an_error() {
 #[test]
 fn a_full_socket_is_no_error_of_a_message() {
     let (a, b) = unix_pair();
-    a.set_nonblocking(true).expect("it can");
+    a.set_nonblocking(true).expect("an open socket");
     let numbers: Vec<_> = (0u16..2_000).map(u16::to_be_bytes).collect();
     let msgs: Vec<_> = numbers.iter().map(|data| SendMsg::new(data)).collect();
     let none = |index, error| panic!("message {index}: {error}");

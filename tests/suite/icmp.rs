@@ -50,7 +50,7 @@ fn d5_sends_of_several_to_a_closed_port_end_and_the_queue_has_every_error() {
     let msgs: Vec<_> = numbers.iter().map(|data| SendMsg::new(data)).collect();
     for (way, window) in ways.into_iter().flat_map(|way| [2, 3, 20].map(|window| (way, window))) {
         let (socket, _) = reporting();
-        socket.connect(addr(&peer)).expect("connecting does nothing but remember");
+        socket.connect(addr(&peer)).expect("connecting only stores the peer");
         let (mut at, mut refused) = (0, 0);
         while at < msgs.len() {
             match way(&socket, &msgs[at..msgs.len().min(at + window)]) {
@@ -75,7 +75,7 @@ fn d5_sends_of_several_to_a_closed_port_end_and_the_queue_has_every_error() {
 fn d5_send_each_reports_a_peer_that_is_gone() {
     let peer = refusing();
     let socket = udp4();
-    socket.connect(addr(&peer)).expect("connecting does nothing but remember");
+    socket.connect(addr(&peer)).expect("connecting only stores the peer");
     let msgs = [SendMsg::new(b"hello?"); 8];
     let mut refused = 0;
     let done = socket.send_each(msgs, |_, error: std::io::Error| {

@@ -214,7 +214,7 @@ fn mio_socket<S: BatchSocket + mio::event::Source>(
 ) {
     let (a, b) = connected();
     for socket in [&a, &b] {
-        socket.set_nonblocking(true).expect("it can");
+        socket.set_nonblocking(true).expect("an open socket");
     }
     let [a, mut b] = [a, b].map(|socket| wrap(mio::net::UdpSocket::from_std(socket)));
     let mut poll = mio::Poll::new().expect("a selector");

@@ -36,12 +36,12 @@ fn panic_now() -> ! {
 fn first_of(far: &UdpSocket, data: &[Vec<u8>]) -> usize {
     settle();
     let mut batch = RecvBatch::new(2 * COUNT, 100);
-    far.set_nonblocking(true).expect("it can");
+    far.set_nonblocking(true).expect("an open socket");
     let mut came = Vec::new();
     while far.recv_into(&mut batch).is_ok() {
         came.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
     }
-    far.set_nonblocking(false).expect("it can");
+    far.set_nonblocking(false).expect("an open socket");
     assert_eq!(came, data[..came.len()]);
     came.len()
 }

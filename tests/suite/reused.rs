@@ -74,7 +74,7 @@ fn receives_on_a_descriptor_that_changes_its_socket_give_every_datagram_once() {
         near.send_to(&number.to_be_bytes(), to).expect("loopback takes it");
     }
     settle();
-    sockets.iter().for_each(|socket| socket.set_nonblocking(true).expect("it can"));
+    sockets.iter().for_each(|socket| socket.set_nonblocking(true).expect("an open socket"));
     let mut came = Vec::new();
     while_it_changes(&sockets, |fd| {
         let mut batch = RecvBatch::new(7, 4);

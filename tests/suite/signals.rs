@@ -100,7 +100,7 @@ fn d9_a_signal_ends_a_receive_on_a_socket_with_a_timeout() {
 
 /// Fills the socket and returns the number of accepted datagrams.
 fn fill(socket: &UnixDatagram, msg: &SendMsg<'_>) -> usize {
-    socket.set_nonblocking(true).expect("it can");
+    socket.set_nonblocking(true).expect("an open socket");
     let mut sent = 0;
     loop {
         match socket.send_batch(&[*msg]) {
@@ -109,7 +109,7 @@ fn fill(socket: &UnixDatagram, msg: &SendMsg<'_>) -> usize {
             Err(error) => panic!("{error}"),
         }
     }
-    socket.set_nonblocking(false).expect("it can");
+    socket.set_nonblocking(false).expect("an open socket");
     sent
 }
 
@@ -135,7 +135,7 @@ fn d9_a_signal_ends_a_send_on_a_socket_with_a_timeout() {
         let error = interrupt_until_over(sender).expect_err("nothing is taken");
         assert_eq!(error.kind(), io::ErrorKind::Interrupted);
         assert!(collect(&b, full).iter().all(|got| got.data == b"early"));
-        b.set_nonblocking(true).expect("it can");
+        b.set_nonblocking(true).expect("an open socket");
         assert!(would_block(b.recv(&mut [0; 8])), "nothing was sent");
     }
 }
@@ -225,7 +225,7 @@ fn d8_a_partly_accepted_message_counts_as_sent() {
             let meta = SendMeta::new().with_segment_size(4);
             let msg = SendMsg::new(&msg_data).with_meta(&meta);
             let first = send(&near, msg);
-            near.get_ref().set_nonblocking(true).expect("it can");
+            near.get_ref().set_nonblocking(true).expect("an open socket");
             (first, send(&near, msg), near)
         });
         let (first, second, near) = match by_signal {

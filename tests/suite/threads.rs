@@ -15,8 +15,8 @@ const EACH: usize = 2_000;
 
 /// Sends `EACH` datagrams in batches of changing size, and receives as many from any thread.
 ///
-/// The socket holds exactly what the threads have sent and not yet made up for by receiving. So a waiting thread
-/// always finds a datagram, and there are never more than `THREADS` batches, which fit the buffer.
+/// A thread receives as many datagrams as it has sent before it sends more. So a waiting thread always finds a
+/// datagram, and the socket never holds more than `THREADS` batches, which fit the buffer.
 fn take_part(socket: &UdpSocket, thread: usize, receive: &mut Receive<'_>) -> Vec<Vec<u8>> {
     let to = addr(socket);
     let (mut sent, mut got) = (0, Vec::new());

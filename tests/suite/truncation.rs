@@ -90,9 +90,9 @@ fn a_batch_forgets_on_clear_and_after_an_error() {
         if clear {
             batch.clear();
         } else {
-            to.set_nonblocking(true).expect("it can");
+            to.set_nonblocking(true).expect("an open socket");
             assert!(crate::common::would_block(to.recv_into(&mut batch)));
-            to.set_nonblocking(false).expect("it can");
+            to.set_nonblocking(false).expect("an open socket");
         }
         assert_eq!((batch.message_count(), batch.is_empty()), (0, true));
         assert_eq!((batch.messages().count(), batch.iter().count()), (0, 0));

@@ -8,8 +8,8 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue, 
 
 use crate::common::{choose_backend, no_failure};
 
-/// A `sockaddr_un` with exactly these bytes after the family, and its length. Zeros follow, because valgrind reads a
-/// path up to a zero.
+/// A `sockaddr_un` with exactly these bytes after the family, and its length. The second, zeroed one is for valgrind,
+/// which reads a path up to a zero.
 fn raw_addr(path: &[u8]) -> ([libc::sockaddr_un; 2], libc::socklen_t) {
     // SAFETY: all zeros are a valid `sockaddr_un`.
     let mut addr: [libc::sockaddr_un; 2] = unsafe { mem::zeroed() };
@@ -21,22 +21,22 @@ fn raw_addr(path: &[u8]) -> ([libc::sockaddr_un; 2], libc::socklen_t) {
     (addr, (family + path.len()) as libc::socklen_t)
 }
 
-/// A socket bound to these bytes. std accepts neither address.
+/// A socket bound to these bytes. std rejects the addresses of these tests.
 fn bound(path: &[u8]) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     let (addr, len) = raw_addr(path);
-    // SAFETY: the address and its length, which outlive the call.
+    // SAFETY: `addr` outlives the call and has at least `len` bytes.
     match unsafe { libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), len) } {
         0 => Ok(socket),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Sends with `sendto` to these bytes.
+/// Sends with `sendto` to the address with these bytes.
 fn raw_send(from: &UnixDatagram, path: &[u8], data: &[u8]) -> io::Result<()> {
     let (addr, len) = raw_addr(path);
     let (fd, start) = (from.as_raw_fd(), data.as_ptr().cast());
-    // SAFETY: the address, the data and their lengths, which outlive the call.
+    // SAFETY: `addr` and `data` outlive the call and have at least these lengths.
     match unsafe { libc::sendto(fd, start, data.len(), 0, (&raw const addr).cast(), len) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -48,7 +48,7 @@ fn raw_send(from: &UnixDatagram, path: &[u8], data: &[u8]) -> io::Result<()> {
 fn check_answers(peer: &UnixDatagram, path: &[u8], expected: UnixAddr<'_>) {
     let name = format!("\0mmsg-edges-{}-{:?}-{}", process::id(), crate::BACKEND, path.len());
     let server = bound(name.as_bytes()).expect("a name of its own");
-    peer.set_nonblocking(true).expect("it is a flag");
+    peer.set_nonblocking(true).expect("an open socket");
     let offload = Offload::new(server.try_clone().expect("a descriptor")).expect("a socket");
     let sockets: [&dyn BatchSocket; 2] = [&server, &offload];
     let mut batch = RecvBatch::new(4, 16);
@@ -59,7 +59,7 @@ fn check_answers(peer: &UnixDatagram, path: &[u8], expected: UnixAddr<'_>) {
         assert_eq!(socket.recv_into(&mut batch).expect("they are there"), 2);
         assert!(batch.iter().all(|datagram| datagram.unix_addr() == Some(expected)));
         let answers: Vec<_> = batch.iter().filter_map(|d| d.reply(d.data())).collect();
-        // A raw call can answer too.
+        // The system's own call reaches the peer, too.
         raw_send(&server, path, b"raw").expect("it is taken");
         assert_eq!(socket.send_batch(&answers).expect("they are taken"), 2);
         let sent = socket.send_each(&answers, no_failure);

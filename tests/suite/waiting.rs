@@ -96,7 +96,7 @@ fn r1_the_read_timeout_is_honoured() {
 fn a_nonblocking_socket_says_that_nothing_is_there() {
     for receive in WAYS {
         let socket = udp4();
-        socket.set_nonblocking(true).expect("it can");
+        socket.set_nonblocking(true).expect("an open socket");
         assert!(would_block(receive(&socket)));
         for data in [b"one", b"two"] {
             socket.send_to(data, addr(&socket)).expect("it is taken");

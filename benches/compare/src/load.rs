@@ -136,7 +136,7 @@ fn page_offset(at: usize, len: usize) -> &'static mut [u8] {
     &mut memory[start..][..len]
 }
 
-/// Receive buffers as a program has them: each is an allocation.
+/// Receive buffers as in a program: each is an allocation of its own.
 pub fn buffers(count: usize, len: usize) -> impl Iterator<Item = &'static mut [u8]> {
     (0..count).map(move |_| vec![0; len].leak())
 }
@@ -144,7 +144,7 @@ pub fn buffers(count: usize, len: usize) -> impl Iterator<Item = &'static mut [u
 /// A receive borrows at most this many buffers: quinn-udp's `BATCH_SIZE`.
 pub const MAX_BUFFERS: usize = 32;
 
-/// Splits memory into buffers of `len` bytes. Returns how many there are, too.
+/// Splits memory into buffers of `len` bytes, and also returns their number.
 #[inline(always)]
 pub fn split_buffers(memory: &mut [u8], len: usize) -> ([IoSliceMut<'_>; MAX_BUFFERS], usize) {
     let count = memory.len() / len;

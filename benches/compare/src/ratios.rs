@@ -2,7 +2,7 @@
 //!
 //! Two sides take many turns of a few milliseconds. Each pair of turns gives a ratio of CPU times. Other load of the
 //! machine meets both sides of a pair, so the median ratio is stable where times are not; quartiles show the
-//! spread. A row over its promise is marked and fails nothing.
+//! spread. A row over its promise is marked, but does not fail the run.
 //!
 //! `compare ratios ready send_each 'x 64 x 15 B'` measures the rows whose names contain all of these.
 

@@ -1,4 +1,4 @@
-//! Makes the pages of a run: a short one with charts, and one that holds every table.
+//! Writes two pages about a run: a short one with charts, and one with every table.
 
 mod charts;
 mod goals;
@@ -26,7 +26,7 @@ pub fn write(from: &Path, to: &Path) -> io::Result<()> {
     fs::write(to.join("benchmarks.md"), page::text(&measured, &goals))?;
     fs::write(to.join(&record), record::text(&measured))?;
     println!("wrote benchmarks.md, its charts and {}", record.display());
-    // The figures of a test mean nothing.
+    // The figures of a test run mean nothing.
     if measured.about("extent") != "test" {
         for goal in goals.iter().filter(|goal| goal.met < goal.of) {
             println!("missed in {} of {}: {}", goal.of - goal.met, goal.of, goal.says);

@@ -11,7 +11,7 @@ const ANY: u16 = 255;
 /// IXFR and AXFR, which need TCP.
 const TRANSFERS: [u16; 2] = [251, 252];
 const CLASS_IN: u16 = 1;
-/// A bound on the aliases followed, which also ends a circle.
+/// The maximum number of aliases to follow.
 const MAX_ALIASES: usize = 8;
 
 /// Writes the answer to a query into `out` and returns its length.
@@ -71,7 +71,7 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The alias to follow when records of type `ty` are wanted.
+/// The alias to follow in a search for records of type `ty`.
 fn alias(node: &Node, ty: u16) -> Option<&RrSet> {
     if ty == CNAME || ty == ANY { None } else { node.get(CNAME) }
 }

@@ -39,7 +39,7 @@ impl Places {
         Self { max, max_each, taken: Vec::with_capacity(max) }
     }
 
-    /// Accepts connections, runs `serve` on each, and adds to `evicted` those that it ended.
+    /// Accepts connections, runs `serve` on each, and counts in `evicted` the connections that it ends.
     pub async fn run<F: Future<Output = ()> + Send + 'static>(
         mut self,
         listener: TcpListener,
@@ -51,7 +51,7 @@ impl Places {
             let accepted = listener.accept().await;
             self.taken.retain(|place| !place.task.is_finished());
             let Ok((stream, from)) = accepted else {
-                // The process has no descriptor left: one connection makes room, so that this does not spin.
+                // The process has no descriptor left: ending a connection frees one, so that this loop does not spin.
                 evicted.fetch_add(self.evict(|_| true), Relaxed);
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;

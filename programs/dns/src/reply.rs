@@ -7,7 +7,7 @@ use crate::zone::RrSet;
 pub const MAX: usize = 65_535;
 /// The longest answer over UDP without EDNS (RFC 1035, section 4.2.1).
 pub const WITHOUT_EDNS: usize = 512;
-/// The size that this server announces: small enough that no network fragments it (RFC 9715).
+/// The size that this server announces: it fits IPv6's minimum MTU, so it is not fragmented (RFC 9715).
 pub const UNFRAGMENTED: u16 = 1232;
 /// Length of an EDNS record without options.
 const OPT: usize = 11;
@@ -40,8 +40,8 @@ pub struct Reply<'b> {
 }
 
 impl<'b> Reply<'b> {
-    /// Starts an answer with the header and the question. `out` has the length of the longest answer that client and
-    /// transport accept, with space for at least a header, a question and EDNS.
+    /// Starts an answer with the header and the question. `out` is as long as the longest answer that client and
+    /// transport accept, and has space for at least a header, a question and EDNS.
     pub fn new(query: &Query<'_>, cookie: Option<Cookie>, out: &'b mut [u8]) -> Self {
         let [id0, id1, flags, ..] = *query.header;
         out[..HEADER].fill(0);
@@ -82,10 +82,10 @@ impl<'b> Reply<'b> {
         self.len == self.question_end
     }
 
-    /// Writes a whole set of records, or sets the truncated bit if it does not fit. `owner` is the offset of their
-    /// name in the message.
+    /// Writes a whole set of records and returns true, or sets the truncated bit if they do not fit. `owner` is the
+    /// offset of the records' name in the message.
     pub fn push(&mut self, section: Section, owner: usize, set: &RrSet) -> bool {
-        // No pointer reaches farther (RFC 1035, section 4.1.4). Only addresses after many name servers get there.
+        // A compression pointer has 14 bits (RFC 1035, section 4.1.4). Only the addresses of very many name servers need more.
         if owner >= 1 << 14 {
             return false;
         }
@@ -106,7 +106,8 @@ impl<'b> Reply<'b> {
         true
     }
 
-    /// Drops the partial answer: clients repeat a truncated query over TCP and ignore its records.
+    /// Sets the truncated bit. Also drops all records, unless only additional ones did not fit: clients ignore the
+    /// records of a truncated answer and ask again over TCP.
     fn truncate(&mut self, section: &Section) {
         self.out[2] |= TRUNCATED;
         if !matches!(section, Section::Additional) {

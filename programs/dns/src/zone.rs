@@ -218,9 +218,9 @@ impl RrSet {
     }
 }
 
-/// A record's data with all names uncompressed, since a pointer would be wrong elsewhere.
+/// A record's data with all names uncompressed: a pointer would be wrong in another message.
 fn encode_data(data: &RData) -> Result<Vec<u8>, String> {
-    // The encoder writes no pointers beyond this offset: none could reach.
+    // Pointers cannot reach this offset, so the encoder writes none.
     const OUT_OF_REACH: usize = 1 << 14;
     let mut bytes = vec![0; OUT_OF_REACH];
     let mut encoder = BinEncoder::with_offset(&mut bytes, OUT_OF_REACH as u32, EncodeMode::Normal);

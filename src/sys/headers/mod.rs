@@ -104,7 +104,7 @@ impl<'h> WiredRecvs<'h> {
     }
 }
 
-/// Moves messages by one call each, until a call fails. Returns how many moved.
+/// Moves messages with one call each until a call fails. Returns how many it moved.
 ///
 /// # Errors
 ///

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The caller provides the buffers, and may provide the memory for source and control data. Each call sets all pointers
-//! after the storage has grown. Nobody follows them between calls.
+//! after the storage has grown. No pointer is followed between calls.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};

@@ -8,7 +8,7 @@
 //! copies   [ payloads copied together ... ]
 //! ```
 //!
-//! Each call sets all pointers after the storage has grown. Nobody follows them between calls.
+//! Each call sets all pointers after the storage has grown. No pointer is followed between calls.
 
 use std::fmt;
 use std::io;

@@ -13,10 +13,10 @@ use crate::sys::{self, Backend, BorrowedSocket, CONTROL_SPACE, RawAddr, RecvFlag
 
 /// The alignment of the first slot: a page on most systems.
 const PAGE: usize = 4096;
-/// The alignment of the other slots: a cache line of most processors.
+/// The alignment of the other slots: a cache line on most processors.
 const LINE: usize = 64;
 
-/// Memory for messages up to one length, and a header for each. The headers are set up once.
+/// Memory for messages of up to `slot_len` bytes. Each slot has a header that is set up once.
 ///
 /// ```text
 /// storage  the headers, each with memory for a source address and control data
@@ -24,23 +24,23 @@ const LINE: usize = 64;
 /// payload  ... [ slot 0    ][ slot 1    ] ...
 /// ```
 ///
-/// The kernel copies slowly into a slot whose address, modulo a page, is slightly above that of the sender's payload. So
-/// the first slot begins a page, and the others begin cache lines. The payload memory is longer than the slots, and the
-/// first slot is offset in it: pages that nothing was received into take no memory.
+/// The kernel copies slowly into a slot whose offset in its page is slightly above that of the sender's payload. So the
+/// first slot begins a page, and the others begin cache lines. `payload` has a spare page for that: an allocation aligned
+/// to a page would be zeroed by writing to it, and unused slots would take memory.
 ///
 /// Invariant 3 (ARCHITECTURE.md): header `i` points at name `i`, buffer `i` and control `i`; buffer `i` points at slot `i`;
 /// nothing else points there. All of them are [`Zeroed`], so they stay in place when this moves. `storage` is never resized,
 /// and its headers never point elsewhere.
 pub(crate) struct Slots {
     storage: RecvStorage,
-    /// Only the kernel reads them.
+    /// One for each slot. Only the kernel reads them.
     buffers: Zeroed<Buffer>,
     payload: Zeroed<u8>,
     /// Bytes of `payload` before the first slot.
     offset: usize,
     stride: usize,
     slot_len: usize,
-    /// The kernel may have written to this many headers, from the first, since the last reset.
+    /// The number of headers, from the first, that the kernel may have written to since the last reset.
     touched: usize,
 }
 
@@ -116,7 +116,7 @@ impl Slots {
         self.touched = 0;
     }
 
-    /// Sets the result and source of slot `i`, as if a receive had.
+    /// Sets the result and source of slot `i`, as a receive would.
     pub(crate) fn set_received(&mut self, i: usize, result: RecvResult, source: &RawAddr) {
         let (name, len) = source.name();
         *self.storage.names.at(i) = *name;
@@ -131,7 +131,7 @@ impl Slots {
         self.storage.capacity()
     }
 
-    /// Payload bytes of a slot.
+    /// The length of each slot in bytes.
     #[inline]
     pub(crate) fn slot_len(&self) -> usize {
         self.slot_len
@@ -154,7 +154,7 @@ impl Slots {
         self.payload.range(start..start + self.slot_len)
     }
 
-    /// The payload memory of the slots in order, each up to the start of the next slot; and the results of the last receive.
+    /// The slots in order, each with its padding, and the results of the last receive.
     pub(crate) fn iter_mut(&mut self) -> (ChunksExactMut<'_, u8>, &RecvStorage) {
         let end = self.offset + self.len() * self.stride;
         let slots = self.payload.range(self.offset..end).chunks_exact_mut(self.stride);

@@ -1,6 +1,6 @@
-//! Headers with results that no available kernel leaves, and the addresses of slots.
+//! The fields of a header that each receive resets, and the alignment of slots.
 
-// The fuzz targets use `payloads` only.
+// The fuzz targets use only `payloads`.
 #![cfg_attr(not(test), allow(unused_imports))]
 
 use std::io::IoSliceMut;
@@ -45,7 +45,7 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
             assert_eq!((result.source_len, result.control_len), (NAME_LEN, CONTROL_SPACE));
             assert_eq!((header.buffers().1, result.truncated), (1, false));
             assert!(!header.control().0.is_null());
-            // As the kernel leaves them after a truncated message.
+            // A truncated message leaves these values.
             let (truncated, control_truncated) = (true, true);
             let short = RecvResult { source_len: 16, truncated, control_truncated, ..result };
             header.set_result(short);
@@ -53,7 +53,7 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
     }
 }
 
-/// The kernel copies slowly to some offsets in a page.
+/// The kernel copies slowly to some offsets in a page: see [`Slots`].
 #[test]
 fn e14_the_first_slot_begins_a_page_and_the_others_cache_lines() {
     for (count, len) in [(1, 1), (3, 1_500), (8, 65_535), (2, 4_096)] {

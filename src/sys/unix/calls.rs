@@ -76,8 +76,8 @@ fn recv_one(
     Ok(())
 }
 
-/// Sends the message of header `i`. A message of one buffer without control data goes by `sendto`, for which the kernel has
-/// less to read.
+/// Sends the message of header `i`. A message of one buffer without control data goes by `sendto`, for which the kernel
+/// reads no header.
 #[inline(always)]
 fn send_one(
     socket: BorrowedSocket<'_>,

@@ -32,7 +32,7 @@ pub(crate) fn may_be_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) ->
 ///
 /// True if the kernel does not say: `SO_MEMINFO` came with Linux 4.12.
 fn has_space_for_report(socket: BorrowedSocket<'_>) -> bool {
-    /// The maximum that a report takes of the buffer: a page, and the kernel's own structures.
+    /// The maximum buffer space of a report: a page and the kernel's own structures.
     const MAX_REPORT_BYTES: u32 = 4096 + 256;
     receive_buffer(socket).is_none_or(|(used, size)| used.saturating_add(MAX_REPORT_BYTES) < size)
 }
@@ -45,7 +45,7 @@ fn receive_buffer(socket: BorrowedSocket<'_>) -> Option<(u32, u32)> {
     Some((u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3])))
 }
 
-/// Whether anything waits in the socket, a report in the error queue included. False if the kernel does not say.
+/// Whether a message or a report waits in the socket. False if the kernel does not say.
 pub(crate) fn has_queued_messages(socket: BorrowedSocket<'_>) -> bool {
     receive_buffer(socket).is_some_and(|(used, _)| used > 0)
 }

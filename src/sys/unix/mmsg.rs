@@ -41,7 +41,7 @@ mod calls {
 
 /// Receives into the headers.
 ///
-/// `flags` decide about waiting. The timeout argument is of no use: the kernel checks it only after a datagram arrived
+/// `flags` say whether to wait. The timeout argument is useless: the kernel checks it only after a datagram has arrived
 /// (recvmmsg(2), BUGS).
 #[inline(always)]
 pub(super) fn recvmmsg(
@@ -79,8 +79,8 @@ pub(super) fn sendmmsg(
     count(n as isize)
 }
 
-/// Whether the process may make the multi-message calls. The test calls use a descriptor that nobody has: a sandbox rejects
-/// them, and a firewall never sees them.
+/// Whether the process may make the multi-message calls. The test calls use an invalid descriptor: a sandbox rejects them,
+/// and a firewall never sees them.
 pub(super) fn permitted() -> bool {
     #[cfg(any(test, fuzzing))]
     if fault::next(Call::Permitted, 1).is_err() {

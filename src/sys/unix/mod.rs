@@ -42,12 +42,12 @@ pub(super) fn bytes_path(bytes: &[u8]) -> Option<&Path> {
     Some(Path::new(OsStr::from_bytes(bytes)))
 }
 
-/// Whether this error of a multi-message call means that the process has no such calls.
+/// Whether this error of a multi-message call means that the process cannot make such calls.
 #[cold]
 pub(super) fn mmsg_is_missing(error: &io::Error) -> bool {
     match error.raw_os_error() {
         Some(libc::ENOSYS) => true,
-        // From a sandbox about the call, or from a firewall about one datagram.
+        // A sandbox forbids the call, or a firewall rejects one datagram.
         #[cfg(mmsg_calls)]
         Some(libc::EPERM) => !mmsg::permitted(),
         _ => false,

@@ -21,13 +21,13 @@ pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
     Ok(Families { v4: local.is_ipv4() || both, v6 })
 }
 
-/// Whether calls on the socket wait, if the system says.
+/// Whether the socket is blocking; `None` if the system does not tell.
 #[cold]
 pub(crate) fn waits(socket: BorrowedSocket<'_>) -> Option<bool> {
     SockRef::from(&socket).nonblocking().ok().map(|on| !on)
 }
 
-/// Whether the socket has an error queue that can be read. A socket without one ignores the flag for it, and receives data.
+/// Whether the socket has a readable error queue. A socket without one ignores `MSG_ERRQUEUE` and receives data.
 #[cold]
 pub(crate) fn has_error_queue(socket: BorrowedSocket<'_>) -> io::Result<bool> {
     let handle = SockRef::from(&socket);
@@ -37,7 +37,7 @@ pub(crate) fn has_error_queue(socket: BorrowedSocket<'_>) -> io::Result<bool> {
     Ok(is_raw(&handle)? || numbers::WITH_ERROR_QUEUE.contains(&option(socket, numbers::PROTOCOL)?))
 }
 
-/// Whether the socket heeds transmit times. The kernel accepts the option on every socket, so it does not tell.
+/// Whether the socket obeys transmit times. Setting the option does not tell: the kernel accepts it on every socket.
 #[cold]
 pub(crate) fn has_transmit_times(socket: BorrowedSocket<'_>) -> io::Result<bool> {
     let handle = SockRef::from(&socket);
@@ -102,27 +102,27 @@ pub(crate) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
     peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
 }
 
-/// Whether the kernel has GSO for this socket (`UDP_SEGMENT`, Linux 4.18), and no option is set that changes what GSO sends.
-/// Changes nothing.
+/// Whether this socket supports GSO (`UDP_SEGMENT`, Linux 4.18) and has no option that conflicts with it. Only reads
+/// options.
 pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
     option(socket, numbers::SEGMENT).is_ok() && conflicting_option(socket).is_none()
 }
 
-/// The name and value of an option set on the socket that splits or joins messages (udp(7)).
+/// The name and value of an option that splits or joins messages (udp(7)), if one is set on the socket.
 pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
     let options = [(numbers::SEGMENT, "UDP_SEGMENT"), (numbers::CORK, "UDP_CORK")];
     let value = |name| option(socket, name).ok().filter(|value| *value != 0);
     options.into_iter().find_map(|(number, name)| Some((name, value(number)?)))
 }
 
-/// Whether the kernel reports when each message was sent. It reports one time for a whole GSO batch.
+/// Whether the socket asks for send timestamps. A whole GSO batch gets a single one.
 pub(crate) fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
     option(socket, numbers::RECV_TIMESTAMPING)
         .is_ok_and(|flags| flags & numbers::ANY_SEND_STAMP != 0)
 }
 
-/// Why the kernel may have rejected a GSO batch with this error. Each error has other causes, too: only sending the
-/// datagrams one by one shows which it was.
+/// The likely reason for this error of a GSO batch. Each error has other causes, too: only sending the datagrams one by
+/// one tells them apart.
 pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
     match error.raw_os_error()? {
         // The device has no checksum offload, or IPsec forbids GSO (udp_send_skb in net/ipv4/udp.c).

@@ -1,4 +1,4 @@
-//! Clocks, the kernel's release, and whether a socket has an error.
+//! Clocks, the kernel's release, and a socket's pending error.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// The time of a clock.
+/// Reads a clock: the time since its epoch.
 pub(crate) fn clock_time(clock: i32) -> io::Result<Duration> {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: `time` is memory for one timespec, which the call writes.
@@ -37,7 +37,7 @@ pub(crate) fn kernel_release() -> Option<String> {
     release.to_str().ok().map(str::to_owned)
 }
 
-/// Whether the socket has an error that no call has returned, or a report in its error queue. Does not wait.
+/// Whether the socket has a pending error, or a report in its error queue. Does not wait.
 #[cfg(feature = "tokio")]
 pub(crate) fn has_error(socket: BorrowedFd<'_>) -> bool {
     let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };

@@ -19,7 +19,8 @@ use crate::sys::fault::{self, Call};
 use crate::sys::headers::{WiredRecvs, WiredSends, one_by_one};
 use crate::sys::{Backend, RecvFlags, SendFlags};
 
-/// A blocking socket would wait for a second message, and Windows does not tell whether a socket is blocking.
+/// The maximum number of messages of a receive. A blocking socket would wait for a second message, and Windows does not tell
+/// whether a socket is blocking.
 pub(crate) const MAX_RECV: usize = 1;
 
 /// Receives one message into the first header.
@@ -66,7 +67,7 @@ fn recv_one(socket: BorrowedSocket<'_>, header: &mut Header, flags: RecvFlags) -
     };
     header.msg.dwFlags &= MSG_TRUNC | MSG_CTRUNC;
     match check(result) {
-        // Payload or control data did not fit. Wine sets no flag for the payload, and counts no bytes.
+        // Payload or control data did not fit. For a truncated payload, Wine sets no flag and reports no length.
         Err(error) if error.raw_os_error() == Some(WSAEMSGSIZE) => {
             if header.msg.dwFlags != MSG_CTRUNC || header.received == 0 {
                 header.msg.dwFlags |= MSG_TRUNC;
@@ -76,7 +77,7 @@ fn recv_one(socket: BorrowedSocket<'_>, header: &mut Header, flags: RecvFlags) -
             Ok(())
         }
         Err(error) => {
-            // The call may be repeated, so its capacities must stay.
+            // A repeated call needs the original capacities.
             (header.msg.namelen, header.msg.Control.len) = capacity;
             Err(error)
         }
@@ -84,7 +85,7 @@ fn recv_one(socket: BorrowedSocket<'_>, header: &mut Header, flags: RecvFlags) -
     }
 }
 
-/// Peeks by `WSARecvFrom`, without control data, since `WSARecvMsg` peeks only on some versions of Windows.
+/// Peeks with `WSARecvFrom`, without control data: `WSARecvMsg` peeks only on some versions of Windows.
 ///
 /// # Safety
 ///
@@ -92,7 +93,7 @@ fn recv_one(socket: BorrowedSocket<'_>, header: &mut Header, flags: RecvFlags) -
 #[cold]
 unsafe fn peek(socket: BorrowedSocket<'_>, Header { msg, received }: &mut Header) -> i32 {
     (msg.dwFlags, msg.Control.len) = (MSG_PEEK as u32, 0);
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller passes a header that meets the invariant.
     unsafe {
         WSARecvFrom(
             handle(socket),
@@ -114,12 +115,12 @@ unsafe fn peek(socket: BorrowedSocket<'_>, Header { msg, received }: &mut Header
 ///
 /// `lpBuffers` points at `dwBufferCount` readable buffers.
 unsafe fn buffer_bytes(msg: &WSAMSG) -> u32 {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that `lpBuffers` points at this many buffers.
     let buffers = unsafe { slice::from_raw_parts(msg.lpBuffers, msg.dwBufferCount as usize) };
     buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.len))
 }
 
-/// Returns `WouldBlock` if the socket is not ready, since Windows has no flag for a call that does not wait.
+/// Returns `WouldBlock` if the socket is not ready. Windows has no flag for a non-blocking call.
 #[cold]
 fn check_ready(socket: BorrowedSocket<'_>, events: i16) -> io::Result<()> {
     let mut poll = WSAPOLLFD { fd: handle(socket), events, revents: 0 };
@@ -131,7 +132,7 @@ fn check_ready(socket: BorrowedSocket<'_>, events: i16) -> io::Result<()> {
     }
 }
 
-/// Sends one message. A message without control data goes by `WSASendTo`, which has less to read.
+/// Sends one message. Without control data it uses `WSASendTo`, for which the system reads no header.
 fn send_one(
     socket: BorrowedSocket<'_>,
     wired: &mut WiredSends<'_>,

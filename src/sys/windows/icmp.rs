@@ -10,9 +10,9 @@ use crate::sys::numbers;
 
 /// Whether a call on an unconnected socket returned the ICMP error of an earlier datagram.
 ///
-/// Windows fails receives and sends (WSASendTo, `WSAECONNRESET`) on an unconnected socket by such errors, and does not
-/// say which datagram they are about. So the first one turns them off for the socket. On a connected socket the
-/// error is about the peer, so the caller gets it.
+/// On an unconnected socket, Windows fails receives and sends with such an error (`WSAECONNRESET` in WSASendTo) without
+/// naming the datagram. So the first such error turns them off for the socket. On a connected socket the error is about
+/// the peer, so the caller gets it.
 #[cold]
 pub(crate) fn is_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
     let unrelated = error.raw_os_error().is_some_and(|code| numbers::ICMP_ERRORS.contains(&code))

@@ -30,7 +30,7 @@ use windows_sys::Win32::Networking::WinSock::SOCKET;
 #[inline]
 fn handle(socket: BorrowedSocket<'_>) -> SOCKET {
     use std::os::windows::io::AsRawSocket;
-    // A `RawSocket` is as wide as a pointer, and so is this.
+    // Both types are as wide as a pointer.
     socket.as_raw_socket() as SOCKET
 }
 
@@ -39,7 +39,7 @@ fn last_error() -> io::Error {
     io::Error::last_os_error()
 }
 
-/// The outcome of the thread's last call.
+/// Turns the return value of the thread's last call into a result.
 #[inline]
 fn check(result: i32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(last_error()) }

@@ -57,7 +57,7 @@ pub(crate) fn option(socket: BorrowedSocket<'_>, name: Option<OptionName>) -> io
     Ok(value)
 }
 
-/// The family and kind of the socket. An unbound socket has no address to tell its family.
+/// The family and kind of the socket, also of an unbound one, which has no address to read the family from.
 pub(super) fn protocol(socket: BorrowedSocket<'_>) -> io::Result<WSAPROTOCOL_INFOW> {
     let mut info = WSAPROTOCOL_INFOW::default();
     // SAFETY: any bytes are a valid value of a struct of numbers.
@@ -101,7 +101,7 @@ type WsaRecvMsg = unsafe extern "system" fn(
     LPWSAOVERLAPPED_COMPLETION_ROUTINE,
 ) -> i32;
 
-/// `WSARecvMsg`. The system's library does not export it, so a socket must be asked for it.
+/// The function `WSARecvMsg`. No library exports it: a socket control returns its address.
 pub(super) fn recv_msg_function(socket: BorrowedSocket<'_>) -> io::Result<WsaRecvMsg> {
     static FUNCTION: OnceLock<WsaRecvMsg> = OnceLock::new();
     if let Some(function) = FUNCTION.get() {
@@ -116,7 +116,7 @@ pub(super) fn recv_msg_function(socket: BorrowedSocket<'_>) -> io::Result<WsaRec
     Ok(*FUNCTION.get_or_init(|| function))
 }
 
-/// Makes a socket control.
+/// Calls a socket control (`WSAIoctl`).
 ///
 /// # Safety
 ///
@@ -128,7 +128,7 @@ unsafe fn control<I, O>(
     output: &mut O,
 ) -> io::Result<()> {
     let mut returned = 0;
-    // SAFETY: the lengths are those of `input` and `output`; the caller promises that the types are right.
+    // SAFETY: the lengths are those of `input` and `output`; the caller promises the right types.
     check(unsafe {
         WSAIoctl(
             handle(socket),

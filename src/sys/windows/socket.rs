@@ -85,8 +85,8 @@ pub(crate) fn reports_send_times(_: BorrowedSocket<'_>) -> bool {
     false
 }
 
-/// Whether the system segments this socket's sends (`UDP_SEND_MSG_SIZE`, Windows 10 2004), and no segment size is set on the
-/// socket. Changes nothing.
+/// Whether this socket supports GSO (`UDP_SEND_MSG_SIZE`, Windows 10 2004) and has no segment size of its own. Only reads the
+/// option.
 pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
     #[cfg(test)]
     if crate::sys::fault::segments() {
@@ -95,14 +95,14 @@ pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
     option(socket, numbers::SEGMENT).is_ok_and(|size| size == 0)
 }
 
-/// The name and value of an option set on the socket that splits messages.
+/// The name and value of the socket's option that splits messages, if it is set.
 pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
     let size = option(socket, numbers::SEGMENT).ok().filter(|size| *size != 0)?;
     Some(("UDP_SEND_MSG_SIZE", size))
 }
 
-/// Why the system may have rejected a segmented message with this error. Each error has other causes, too: only sending
-/// the datagrams one by one shows which it was.
+/// The likely reason for this error of a segmented message. Each error has other causes, too: only sending the datagrams
+/// one by one tells them apart.
 pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
     match error.raw_os_error()? {
         WSAEOPNOTSUPP => Some(Rejection::Unsupported),
@@ -111,7 +111,7 @@ pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
     }
 }
 
-/// Whether calls on the socket wait. Windows does not tell.
+/// Whether the socket is blocking. Windows does not tell.
 pub(crate) fn waits(_: BorrowedSocket<'_>) -> Option<bool> {
     None
 }

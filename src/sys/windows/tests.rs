@@ -112,7 +112,7 @@ fn the_numbers_are_those_of_the_headers() {
     assert_eq!(numbers::SEGMENT, Some((17, 2)));
 }
 
-/// Some machines coalesce without telling where datagrams end.
+/// Some machines coalesce datagrams without reporting their boundaries.
 #[test]
 fn n8_coalescing_is_never_asked_for() {
     assert_eq!(numbers::RECV_GRO, None);
@@ -157,7 +157,7 @@ fn n5_a_connected_socket_returns_the_icmp_error_of_its_peer_once() {
         fault::finish();
         assert_eq!(error.raw_os_error(), Some(code));
         assert_eq!(near.send_batch(&msgs).expect("all are sent"), 3);
-        // Within a batch the error ends the call, and is lost.
+        // Behind the first message, the error ends the call and is lost.
         fault::script([Fate::Kernel, Fate::Fail(code)].map(|fate| (Call::SendMsg, fate)));
         assert_eq!(near.send_batch(&msgs).expect("the first is sent"), 1);
         fault::finish();

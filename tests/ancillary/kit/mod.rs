@@ -52,7 +52,7 @@ pub fn dual_stack() -> UdpSocket {
 /// A socket that rejects datagrams with ECONNREFUSED, because it is connected to itself.
 pub fn refusing(ip: impl Into<IpAddr>) -> UdpSocket {
     let socket = bind((ip.into(), 0));
-    socket.connect(addr(&socket)).expect("connecting does nothing but remember");
+    socket.connect(addr(&socket)).expect("connecting only stores the peer");
     socket
 }
 

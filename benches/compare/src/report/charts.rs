@@ -80,7 +80,7 @@ fn speed_up(measured: &Measured) -> String {
     chart.done()
 }
 
-/// What echo servers of one thread do in a second of CPU time.
+/// The datagrams that single-threaded echo servers return per second of CPU time.
 fn echo(measured: &Measured) -> String {
     let ways = [
         ("std", "std"),
@@ -183,7 +183,7 @@ impl Chart {
         let _ = write!(self.0, "<polyline points=\"{}\" {stroke}/>\n{dots}", line.trim_end());
     }
 
-    /// The vertical axis with its rules, and what its numbers are.
+    /// The vertical axis, with rules and its unit.
     fn values(&mut self, scale: &Scale, unit: &str) {
         for tick in scale.ticks() {
             let words =
@@ -199,7 +199,7 @@ impl Chart {
         );
     }
 
-    /// Groups of bars that begin at `base`, with their figures, and two words below each group.
+    /// Groups of bars that begin at `base`, with their figures, and a label of two lines below each group.
     fn bars(
         &mut self,
         groups: &[([&str; 2], Vec<Option<f64>>)],

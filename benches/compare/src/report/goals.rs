@@ -6,11 +6,11 @@ use crate::load::Load;
 /// Ratios nearer to 1 than this are ties.
 pub const TIE: f64 = 0.03;
 
-/// A goal, and the ratios that it is about.
+/// A goal, and how many of its ratios meet it.
 pub struct Goal {
     pub says: String,
     limit: f64,
-    /// Whether `limit` is the least that is good enough, not the most.
+    /// Whether `limit` is a minimum. Otherwise it is a maximum.
     least: bool,
     pub met: usize,
     pub of: usize,
@@ -34,7 +34,7 @@ impl Goal {
     }
 }
 
-/// All goals. One that nothing was measured for is left out.
+/// All goals with at least one measured ratio.
 pub fn judged(measured: &Measured) -> Vec<Goal> {
     let mut goals = Vec::new();
     let mut time = |says: String, ours: &[&str], theirs| {

@@ -1,9 +1,9 @@
-//! The loads that the short page and its charts show.
+//! The loads on the short page and in its charts.
 
 use super::tables::{Measured, middle, ratio};
 use crate::load::Load;
 
-/// The ways shown beside std, and what a reader calls them.
+/// The ways shown beside std, with their labels.
 pub const SHOWN: [(&str, &str); 5] = [
     ("nix", "nix"),
     ("quinn-udp", "quinn-udp"),
@@ -12,7 +12,7 @@ pub const SHOWN: [(&str, &str); 5] = [
     ("mmsg Offload", "mmsg with Offload"),
 ];
 
-/// What a load is called: workload, bytes, datagrams to each destination, and two words for it.
+/// A load and its label: workload, payload bytes, datagrams to each destination, and the two parts of the label.
 type Named = (&'static str, usize, usize, [&'static str; 2]);
 const NAMED: [Named; 7] = [
     ("batch", 15, 1, ["one at a time", "15 bytes"]),
@@ -26,13 +26,13 @@ const NAMED: [Named; 7] = [
 
 pub struct Row {
     pub name: [&'static str; 2],
-    /// Nanoseconds per datagram.
+    /// std's nanoseconds per datagram.
     pub by_std: Option<f64>,
-    /// How many times as fast as std each of [`SHOWN`] is.
+    /// The speed of each way in [`SHOWN`], as a multiple of std's.
     pub speed_ups: Vec<Option<f64>>,
 }
 
-/// The loads of one thread that were measured.
+/// The measured single-threaded loads.
 pub fn one_thread(measured: &Measured) -> Vec<Row> {
     let row = |(workload, payload, each, name): Named| {
         let is_it = |load: &Load| {
@@ -46,7 +46,7 @@ pub fn one_thread(measured: &Measured) -> Vec<Row> {
     NAMED.into_iter().filter_map(row).collect()
 }
 
-/// The echo servers with one thread over loopback.
+/// The single-threaded echo servers over loopback.
 pub fn echo(measured: &Measured) -> Vec<Row> {
     let servers = measured.echo.iter().filter(|(echo, _)| echo.net == "loopback");
     let servers = servers.filter(|(echo, _)| echo.threads == 1);

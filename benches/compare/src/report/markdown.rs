@@ -1,4 +1,4 @@
-//! Markdown, as both pages need it.
+//! The Markdown that both pages share.
 
 use std::fmt::Write;
 
@@ -42,7 +42,7 @@ pub fn or_dash(value: Option<f64>, figure: impl Fn(f64) -> String) -> String {
     value.map_or("–".into(), figure)
 }
 
-/// Where, of what and when it was measured, as a list.
+/// The machine, versions and date of the run, as a list.
 pub fn about(measured: &Measured) -> String {
     let about = |what| measured.about(what);
     let rounds = measured.times.values().flat_map(|ways| ways.values()).map(Vec::len).max();

@@ -1,4 +1,4 @@
-//! The page that holds every table.
+//! The page with every table.
 
 use super::goals::{self, TIE};
 use super::markdown::{about, or_dash, table};
@@ -6,7 +6,7 @@ use super::tables::{Measured, Rounds, middle, ratio};
 use crate::load::Load;
 use crate::peers::{READY, WAYS};
 
-/// Columns of ratios: our way, and the one that it is compared with.
+/// Columns of ratios: a way, and the way to compare it with.
 type Pairs = [(&'static str, &'static str)];
 const WAY_PAIRS: [(&str, &str); 10] = [
     ("mmsg RecvMsg", "std"),
@@ -64,7 +64,7 @@ fn with(meta: bool) -> &'static str {
     if meta { ", ECN and destination" } else { "" }
 }
 
-/// Two tables: the times of the chosen loads, with this number of decimals, and ratios of them.
+/// Two tables: the times of the chosen loads with `places` decimals, and the ratios of `pairs`.
 fn times(
     page: &mut String,
     measured: &Measured,

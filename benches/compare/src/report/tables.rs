@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::load::Load;
 
-/// Where an echo server was, and under what load.
+/// The network, load and number of threads of an echo server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Echo {
     pub net: String,
@@ -15,7 +15,7 @@ pub struct Echo {
     pub threads: usize,
 }
 
-/// A batch size and way beside golang.org/x/net.
+/// A way compared with golang.org/x/net at one batch size.
 pub struct XnetRow {
     pub batch: usize,
     pub way: String,
@@ -25,24 +25,24 @@ pub struct XnetRow {
     pub allocations: f64,
 }
 
-/// By way, a value a round.
+/// For each way, one value per round.
 pub type Rounds = BTreeMap<String, Vec<f64>>;
 
 #[derive(Default)]
 pub struct Measured {
     about: BTreeMap<String, String>,
-    /// Nanoseconds of the processor a datagram.
+    /// CPU time per datagram in nanoseconds.
     pub times: BTreeMap<Load, Rounds>,
-    /// Allocations a datagram.
+    /// Allocations per datagram.
     pub allocations: BTreeMap<Load, BTreeMap<String, f64>>,
-    /// Datagrams a second of the server's processors.
+    /// Echoed datagrams per second of the server's CPU time.
     pub echo: BTreeMap<Echo, Rounds>,
-    /// Datagrams of each that were lost, and of how many.
+    /// The number of lost datagrams, and of all.
     pub lost: BTreeMap<Echo, (f64, f64)>,
     pub xnet: Vec<XnetRow>,
 }
 
-/// A table's rows, without its head.
+/// The rows of a table, without its header.
 fn rows(folder: &Path, name: &str) -> io::Result<Vec<Vec<String>>> {
     let text = fs::read_to_string(folder.join(name)).map_err(|error| {
         io::Error::new(error.kind(), format!("{name}: {error}; `compare run` makes it"))
@@ -50,7 +50,7 @@ fn rows(folder: &Path, name: &str) -> io::Result<Vec<Vec<String>>> {
     Ok(text.lines().skip(1).map(|line| line.split(',').map(String::from).collect()).collect())
 }
 
-/// The rows of a table that not every machine can measure; none if it is missing.
+/// The rows of a table that may be missing, because not every machine can measure it.
 fn rows_if_any(folder: &Path, name: &str) -> io::Result<Vec<Vec<String>>> {
     if fs::exists(folder.join(name))? { rows(folder, name) } else { Ok(Vec::new()) }
 }
@@ -131,13 +131,13 @@ impl Measured {
     }
 }
 
-/// The middle one; `None` of nothing.
+/// The median; the lower one of two, and `None` without values.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
-/// The median of what one way has in a round by what the other has in the same.
+/// The median over the rounds of one way's value divided by the other's.
 pub fn ratio(rounds: &Rounds, one: &str, other: &str) -> Option<f64> {
     let (one, other) = (rounds.get(one)?, rounds.get(other)?);
     median(one.iter().zip(other).map(|(one, other)| one / other).collect())

@@ -53,7 +53,7 @@ fn e15_a_full_socket_says_so_and_wakes_every_poller() {
                 }
             };
             assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-            assert!(sent < 20, "{sent} sent: none may wait but in the kernel");
+            assert!(sent < 20, "{sent} sent: only the kernel may queue datagrams");
 
             let mut pollers = [(); 3].map(|()| Arc::clone(&socket).create_io_poller());
             poll_fn(|cx| {

@@ -86,7 +86,7 @@ async fn end_in_mid_flight() -> bool {
             assert_eq!(close.reason, &b"over"[..]);
             true
         }
-        // The server answered what the client sent after the end.
+        // The server had closed, and reset the connection when the client's next packet came.
         ConnectionError::Reset => true,
         ConnectionError::TimedOut => false,
         other => panic!("{other}"),
@@ -112,7 +112,7 @@ fn a_socket_that_was_replaced_is_freed() {
         let socket = Arc::downgrade(&client_socket);
         drop(client_socket);
         client_endpoint.rebind(crate::kit::bind()).expect("another socket");
-        // quinn listens on the old one until a datagram comes to the new one.
+        // quinn reads the old socket until a datagram arrives at the new one.
         transfer(&client, &server, 1 << 20, 1).await;
         transfer(&server, &client, 1 << 20, 2).await;
         assert_freed(&socket, addr).await;

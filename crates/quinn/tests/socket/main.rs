@@ -14,6 +14,6 @@ mod transfers;
 #[path = "../../../../tests/common/veth.rs"]
 mod veth;
 
-/// The shared code expects it; no test here depends on the backend.
+/// `common` needs this constant. No test here depends on the backend.
 #[cfg(target_os = "linux")]
 const BACKEND: Option<mmsg::Backend> = None;

@@ -96,7 +96,7 @@ fn a_client_that_moves_three_times_loses_nothing() {
     });
 }
 
-/// If its first socket had no GRO, quinn's buffers are too short for coalesced messages.
+/// quinn keeps the buffers made for the first socket. Without GRO they are too short for coalesced messages.
 #[test]
 fn a_client_moves_from_a_socket_without_gro_to_one_with_it() {
     run(async {
