@@ -35,7 +35,7 @@ pub fn fallback(data: &[u8]) -> usize {
 pub fn coalesce(data: &[u8]) -> usize {
     const LENGTHS: [usize; 8] = [100, 99, 0, 1, 769, 20_000, 1_472, 101];
     const PLACES: [Place; 4] = [Place::Start, Place::Beside, Place::Beside, Place::Apart];
-    // More than two GSO batches hold.
+    // More messages than two GSO batches hold.
     const MESSAGES: usize = 150;
     let Some(([max], stretches)) = data.split_first_chunk() else { return 0 };
     let mut specs = Vec::with_capacity(MESSAGES);

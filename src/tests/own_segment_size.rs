@@ -79,8 +79,8 @@ fn s4_a_rejected_message_with_a_segment_size_ends_the_call_with_a_count() {
     assert_eq!(net.delivered(), [[pieces(&data), pieces(&data)].concat(), vec![data.clone(); 2]]);
 }
 
-/// The rest is lost as in a device with a full queue, which congestion control expects. After an `Err` the caller would
-/// send the first datagrams twice.
+/// Datagrams that are not accepted are lost, as in a device with a full queue; congestion control expects that. After an
+/// `Err` the caller would send the first datagrams twice.
 #[test]
 fn d8_a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counted() {
     let Some(net) = Net::new() else { return };
@@ -102,7 +102,7 @@ fn d8_a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counte
             let msgs = [plain, msg, plain];
             let mut fates = vec![(Call::SendMsg, Fate::Kernel)];
             fates.extend(stopped_send(backend, 4, k, code));
-            // The rest meets the error again. Only an error of the first datagram is returned.
+            // The other datagrams meet the error again. The call returns only an error of the first datagram.
             fates.extend((k > 0).then_some((send_call(backend, 4 - k), Fate::Fail(code))));
             fault::script(fates);
             let failed = send_all(&net, way, &msgs);

@@ -53,7 +53,7 @@ fn d1_a_call_takes_1024_messages_and_the_next_one_goes_on() {
     const MAX_MESSAGES: u32 = 1024;
     for (backend, way) in BACKENDS.into_iter().flat_map(|b| Receiving::all(b).map(|way| (b, way))) {
         way.choose(backend);
-        // A stream fills any number of messages without much kernel memory.
+        // A stream needs little kernel memory for many messages.
         let (mut near, far) = UnixStream::pair().expect("a pair");
         near.write_all(&numbers(0..1100).concat()).expect("some 4 KiB fit");
         fault::script([]);
@@ -66,7 +66,7 @@ fn d1_a_call_takes_1024_messages_and_the_next_one_goes_on() {
     }
 }
 
-/// The scripted backend panics if it is offered nothing.
+/// The scripted backend panics on a call without messages.
 #[cfg(has_descriptors)]
 #[test]
 fn d24_no_system_call_is_made_for_no_messages() {
@@ -86,7 +86,7 @@ fn d24_no_system_call_is_made_for_no_messages() {
     }
 }
 
-/// Under endless errors about other datagrams a call that does not wait still ends, and one that waits goes on waiting.
+/// Under endless errors about other datagrams, a non-blocking call ends and a blocking call keeps waiting.
 #[cfg(mmsg_calls)]
 #[test]
 fn d34_a_call_that_meets_only_unrelated_errors_ends() {
@@ -119,7 +119,7 @@ fn d34_a_call_that_meets_only_unrelated_errors_ends() {
     }
 }
 
-/// The kernel would restart the timeout, so the second try does not wait: the caller decides.
+/// Another wait would restart the timeout. So the second try does not wait, and the caller decides.
 #[cfg(mmsg_calls)]
 #[test]
 fn e1_after_an_unrelated_error_a_socket_with_a_timeout_does_not_wait() {
@@ -153,7 +153,7 @@ fn a_read_of_the_error_queue_returns_its_own_error() {
         assert_eq!(errno(drained), errno::ENOMEM, "{backend:?} {len}");
         fault::finish();
     }
-    // An error does not lose the reports read before it.
+    // The eight reports read before an error are not lost.
     if crate::Ancillary::SEND_TIMESTAMP.require(&socket).is_err() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Each error is returned once, also by a waiting call, and none leaves a task spinning.
+//! Each error is returned once, even by a waiting call. No error makes a task spin.
 
 use std::future::Future;
 use std::io;

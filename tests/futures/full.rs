@@ -75,7 +75,7 @@ fn a_dropped_flush_leaves_the_rest_in_the_queue() {
                 assert!(once(flush.as_mut()).await.is_none_or(|flushed| flushed.is_ok()));
             }
             assert!(got.len() + queue.len() < COUNT, "some are on their way");
-            // Not all of them are on the way: the kernel wakes a waiting sender only when most have been received.
+            // The kernel wakes a waiting sender only when most datagrams have been received.
             let here = COUNT - got.len() - queue.len();
             got.extend(receive(&far, here - here / 8).await);
         }

@@ -45,8 +45,8 @@ fn adopted(socket: std::net::UdpSocket) -> UdpSocket {
     UdpSocket::from_std(socket).expect("in a runtime")
 }
 
-/// Two ends whose sender meets a full buffer, which a UDP socket on loopback hardly ever does. To tokio, a pair of
-/// Unix sockets is the same.
+/// Two connected Unix sockets, whose sender can meet a full buffer. UDP on loopback hardly ever does, and tokio treats
+/// both alike.
 #[cfg(unix)]
 fn narrow() -> (UdpSocket, UdpSocket) {
     let (a, b) = sockets::unix_pair();

@@ -1,4 +1,4 @@
-//! Receives: their results and waits, and that a dropped one has received nothing.
+//! Receives: their results and waits. A dropped receive has taken no datagram.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Receives beside an error queue that another task drains: they leave it the readiness for errors, and sleep
-//! although the queue is not empty.
+//! Receives while another task drains the error queue: they leave error readiness to that task, and sleep although the
+//! queue is not empty.
 
 use std::pin::pin;
 

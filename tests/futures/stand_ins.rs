@@ -86,7 +86,7 @@ impl BatchSocket for OfferCounter {
     }
 }
 
-/// Bad messages: all, none, every second, every hundredth, only the first.
+/// Of the messages all, none, every second, every hundredth, or only the first are bad.
 #[test]
 fn d11_d16_failures_are_offered_alone_and_counts_are_clamped() {
     const N: usize = 4_096;

@@ -113,7 +113,7 @@ impl Place {
         if self == Self::OtherThread { 2 } else { 0 }
     }
 
-    /// A dropped task no longer runs.
+    /// Puts a future in its place. Dropping the result ends it.
     fn put(self, mut wait: Wait) -> Wait {
         match self {
             Self::BlockOn => wait,
@@ -241,7 +241,7 @@ fn d7_e3_a_send_dropped_while_it_waits_leaves_nothing() {
     std::thread::scope(|scope| scope.spawn(test).join().expect("it does not panic"));
 }
 
-/// Outside a runtime there is no timer, but tokio's sockets work, and so must these.
+/// Outside a runtime, tokio's sockets work without a timer. So must these futures.
 #[test]
 fn d7_a_full_socket_outside_a_runtime_does_not_panic() {
     run(0, async |_| {

@@ -87,7 +87,7 @@ fn s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other(
     });
 }
 
-/// The socket's first batch waits three seconds for an address that nobody has, and then leaves space.
+/// The first batch fills the send buffer for three seconds, while the kernel looks for an address that no host has.
 #[test]
 fn d9_the_rest_of_a_call_does_not_wait_for_another_timeout() {
     let name = "d9_the_rest_of_a_call_does_not_wait_for_another_timeout";
@@ -98,7 +98,7 @@ fn d9_the_rest_of_a_call_does_not_wait_for_another_timeout() {
         let nobody = SocketAddr::from(([10, 77, 0, 3], 9));
         let (short, long) = (numbered(10, 900), numbered(10, 1_000));
         let two = [msgs(nobody, &short), msgs(nobody, &long)].concat();
-        // If the machine is a second late, the datagram finds space.
+        // On a machine that is a second late, the next datagram finds space: hence several tries.
         let sent = || near.send_batch(&two).expect("the first batch is taken");
         assert!((0..5).any(|_| sent() == 10));
     });
@@ -150,7 +150,7 @@ fn s4_a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
         let data = numbered(1, 3_500).concat();
         let meta = mmsg::SendMeta::new().with_segment_size(1_000);
         let msg = SendMsg::to(at(FAR_ROUTED, &receiver), &data).with_meta(&meta);
-        // Each of these ends its call.
+        // Each such message ends its call.
         for rest in [2, 1] {
             assert_eq!(near.send_batch(&[msg; 2][..rest]).expect("the device takes it"), 1);
         }
@@ -168,7 +168,7 @@ fn bulk_over_a_device_uses_gso_batches_and_loses_nothing() {
         for gro in [false, true] {
             let Some((near, receiver)) = pair(name, &far, gro) else { return };
             let payloads = numbered(5_000, 1_200);
-            // No more at a time than the receiver's buffer holds, since no thread reads it meanwhile.
+            // Only as many as the receive buffer holds, since no thread reads it meanwhile.
             for payloads in payloads.chunks(50) {
                 let msgs = msgs(at(FAR, &receiver), payloads);
                 assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 50);

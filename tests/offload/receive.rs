@@ -124,7 +124,7 @@ fn d19_gro_stays_on_while_coalesced_datagrams_are_queued() {
         check_received(&receiver, &mut batch, &sent);
         assert!(!receiver.set_gro(false).expect("a UDP socket"));
         assert!(!receiver.gro());
-        // Now datagrams arrive singly, and queued ones do not matter.
+        // Now datagrams arrive singly, so queued ones need no GRO.
         send(&sender, to, &sent);
         assert!(!receiver.set_gro(false).expect("a UDP socket"));
         check_received(&receiver, &mut RecvBatch::new(64, 1_500), &sent);
@@ -184,8 +184,8 @@ fn d19_a_short_buffer_shows_its_loss_if_others_turned_gro_on() {
     check_received(&receiver, &mut batch, &sent);
 }
 
-/// Only an arena takes flags, and it reads the plain socket. A peek leaves the message in place, so any buffer will
-/// do.
+/// Only an arena takes flags, and it calls the plain socket. A peek leaves the message queued, so a short buffer loses
+/// nothing.
 #[test]
 fn d29_a_peek_is_not_counted_as_received() {
     let name = "d29_a_peek_is_not_counted_as_received";
@@ -237,7 +237,7 @@ fn d19_slices_too_short_for_gro_are_rejected_and_nothing_is_lost() {
     assert_eq!((counters.received_coalesced, counters.truncated), (count as u64, 0));
 }
 
-/// A program may offer more messages than a call takes. The excess must cost nothing, not even the check of its
+/// A program may offer more messages than a call takes. The others must cost nothing, not even a check of their
 /// capacity.
 #[test]
 fn e6_messages_beyond_one_call_cost_nothing() {
@@ -271,7 +271,7 @@ fn e6_messages_beyond_one_call_cost_nothing() {
     assert_eq!(received.expect("they are there"), 2);
     check_rejected(receiver.recv_slices(&mut buffers[1..], &mut |_, _| {}));
 
-    // Nor are those that cannot be sent.
+    // An invalid message ends a send, but is not checked behind the first 1,024 either.
     let port_0 = SendMsg::to(([127, 0, 0, 1], 0).into(), b".");
     for gso in [false, true] {
         sender.set_gso(gso);

@@ -1,7 +1,6 @@
-//! GSO batches that the kernel rejects are sent as single datagrams in the same call. What such an error says about
-//! GSO.
+//! A GSO batch that the kernel rejects is sent as single datagrams in the same call. Some errors also turn GSO off.
 //!
-//! The filter rejects `sendmsg`, which sends the only GSO batch of a call, but not `sendmmsg`, which sends its
+//! A seccomp filter rejects `sendmsg`, which sends a call's only GSO batch, but not `sendmmsg`, which then sends its
 //! datagrams.
 
 use std::net::UdpSocket;
@@ -34,7 +33,7 @@ fn where_batches_fail(name: &str, errno: i32, test: impl FnOnce(&Offload<UdpSock
 fn n2_a_rejected_batch_is_sent_as_datagrams_in_the_same_call() {
     let name = "n2_a_rejected_batch_is_sent_as_datagrams_in_the_same_call";
     use GsoStatus::{On, Rejected};
-    // The error, the status afterwards, and the counters of the first and the second call.
+    // The error, the status after it, and the two counters of rejections after the first and the second call.
     let cases = [
         (libc::EIO, Rejected, [(1, 0), (1, 0)]),
         (libc::EOPNOTSUPP, Rejected, [(1, 0), (1, 0)]),
@@ -46,7 +45,7 @@ fn n2_a_rejected_batch_is_sent_as_datagrams_in_the_same_call() {
     ];
     for (errno, status, counts) in cases {
         where_batches_fail(name, errno, |near| {
-            // GSO is off for the whole socket, also for another destination.
+            // Each call has a new destination, but GSO that is off is off for the whole socket.
             for counts in counts {
                 let far = udp4();
                 let data = numbered(40, 100);
@@ -66,7 +65,7 @@ fn n2_a_rejected_batch_is_sent_as_datagrams_in_the_same_call() {
     }
 }
 
-/// With the error queue on, the error may come from ICMP ("protocol unreachable").
+/// With the error queue on, `EOPNOTSUPP` may come from ICMP ("source route failed").
 #[test]
 fn n2_an_error_that_may_be_about_another_datagram_leaves_gso_on() {
     let name = "n2_an_error_that_may_be_about_another_datagram_leaves_gso_on";
@@ -85,7 +84,7 @@ fn s7_an_error_of_the_datagrams_themselves_leaves_gso_on() {
     let name = "s7_an_error_of_the_datagrams_themselves_leaves_gso_on";
     where_batches_fail(name, libc::EIO, |near| {
         let port_0 = SendMsg::to(([127, 0, 0, 1], 0).into(), b"data");
-        let error = near.send_batch(&[port_0; 3]).expect_err("nobody has port 0");
+        let error = near.send_batch(&[port_0; 3]).expect_err("port 0 is invalid");
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
         assert_eq!((near.gso_status(), near.counters().rejected_unsupported), (GsoStatus::On, 0));
     });

@@ -53,7 +53,7 @@ fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
         assert_eq!(near.flush(&mut queue).expect("each of them passes"), 40);
         assert_eq!(payloads(&far, 120), [&short[..], &short, &short].concat());
 
-        // One of them does not pass and gets its own error.
+        // One message does not pass and gets its own error.
         let mixed = [&msgs[..2], &[SendMsg::to(to, &long[0])], &msgs[..2]].concat();
         let mut failed = Vec::new();
         let done = near
@@ -66,7 +66,7 @@ fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
         assert!(near.gso());
         let before = near.counters();
         assert_eq!((before.rejected_size, before.rejected_unsupported), (0, 0));
-        // In the middle of a call, only a second send shows it.
+        // Behind another message, the batch's error shows only in a second system call.
         let other = SendMsg::to(to, b"another length");
         let behind = [&[other], &msgs[..]].concat();
         assert_eq!(near.send_batch(&behind).expect("each of them passes"), 41);
@@ -138,14 +138,14 @@ fn d6_each_datagram_has_a_time_of_sending() {
     }
 }
 
-/// If `Offload` had this method, it would be called instead of this one and return something else than `()`.
+/// A `get_mut` of `Offload` itself would take precedence and return something other than `()`.
 trait GetMut {
     fn get_mut(&mut self) {}
 }
 
 impl<S> GetMut for Offload<S> {}
 
-/// Under the state of another socket, a socket would send other datagrams or none.
+/// With another socket's GSO state, a socket would send wrong datagrams or none.
 #[test]
 fn d17_the_gso_state_of_one_socket_is_not_used_for_another() {
     let name = "d17_the_gso_state_of_one_socket_is_not_used_for_another";
@@ -154,7 +154,7 @@ fn d17_the_gso_state_of_one_socket_is_not_used_for_another() {
     let far = udp4();
     let data = numbered(3, 100);
     let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(&far), data)).collect();
-    // Each wrapper starts anew, whatever the other socket was set to and has sent.
+    // Each wrapper starts afresh, with no setting or counter of another.
     first.set_gso(false);
     assert_eq!(first.send_batch(&msgs).expect("loopback takes it"), 3);
     let second = with_gso(name).expect("as above");
@@ -163,7 +163,7 @@ fn d17_the_gso_state_of_one_socket_is_not_used_for_another() {
     assert!(again.gso());
     assert_eq!((again.counters().sent, again.counters().send_calls), (0, 0));
 
-    // A socket that segments by itself is not wrapped, and keeps its setting.
+    // A socket with `UDP_SEGMENT` set cannot be wrapped, and keeps its setting.
     let own = again.into_inner();
     set_option(&own, SOL_UDP, UDP_SEGMENT, 100).expect("the kernel has GSO");
     let error = Offload::new(&own).expect_err("it would send other datagrams");
@@ -290,8 +290,7 @@ fn d35_a_tos_of_0_overrides_the_sockets_own() {
     assert_eq!(seen, [0x48, 0x48, 0, 0, 0x48].map(Some));
 }
 
-/// Each of its datagrams may cause an ICMP error while the others leave. At most one error waits here, and one in the
-/// kernel.
+/// Each segment may cause an ICMP error while the others are sent, but the kernel keeps only one error at a time.
 #[test]
 fn a_segmented_message_to_a_closed_port_fails_no_more_than_two_later_ones() {
     let closed = udp4();

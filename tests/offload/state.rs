@@ -1,4 +1,4 @@
-//! The state of an `Offload` without its socket, and an `Offload`'s own descriptor.
+//! `OffloadState`, which borrows a socket for each call, and the descriptor of an `Offload`.
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};

@@ -43,7 +43,7 @@ fn d1_every_count_up_to_the_most_is_received_by_one_call() {
     let mut batches =
         [MAX_PER_CALL - 1, MAX_PER_CALL, 2_000].map(|slots| RecvBatch::new(slots, 32));
     assert_eq!((batches[2].slots(), batches[2].message_count()), (2_000, 0));
-    // Large batches come before small ones, which must not show any part of them.
+    // Small batches follow large ones, and must show no part of them.
     for count in [1, MAX_PER_CALL, MAX_PER_CALL + 6, 2_000, MAX_PER_CALL + 1, 3, 1] {
         let (from, to) = (udp4(), udp4());
         if !has_space_for(&to, count, "d1_every_count_up_to_the_most_is_received_by_one_call") {

@@ -1,4 +1,4 @@
-//! `Debug` and `Display` of public types and errors, all of which hold a payload if they can.
+//! No `Debug` or `Display` of a public type or error prints payload. Each value holds some if it can.
 
 use std::any::type_name;
 use std::collections::BTreeSet;

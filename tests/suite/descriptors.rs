@@ -114,7 +114,7 @@ fn named() -> UnixDatagram {
 #[test]
 fn d10_descriptors_are_closed() {
     for (name, way) in WAYS {
-        // 100 descriptors fit the control data; of the maximum, some do not.
+        // The control data has space for 100 descriptors, but not for the maximum.
         for count in [1, 100, MAX_DESCRIPTORS] {
             for (a, b) in pairs() {
                 let watched = Watched::new();

@@ -1,4 +1,4 @@
-//! Test doubles: two methods are required, and all others work with them.
+//! Test doubles: `recv_batch` and `send_batch` are enough for all other methods to work.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMeta, RecvMsg, SendMsg, S
 use crate::common::sockets::udp4;
 use crate::common::{no_failure, numbered, would_block};
 
-/// A socket in memory: stores sent messages, and receives those in its inbox.
+/// An in-memory socket: stores sent messages, and receives from its inbox.
 #[derive(Default)]
 pub(super) struct Double {
     inbox: RefCell<VecDeque<Vec<u8>>>,
@@ -18,8 +18,9 @@ pub(super) struct Double {
     /// How many datagrams it accepts before it is full.
     capacity: Cell<usize>,
     send_calls: Cell<usize>,
-    /// The metadata of every datagram that it receives.
+    /// Source address of every received datagram.
     addr: Option<SocketAddr>,
+    /// Metadata of every received message.
     meta: RecvMeta,
 }
 
@@ -111,7 +112,7 @@ fn a_batch_goes_from_a_double_to_a_socket_and_back() {
         assert_eq!(socket.recv_into(&mut batch).expect("it is there"), 1);
         let real = batch.iter().next().expect("one was counted");
         assert_eq!((real.data(), real.addr(), real.truncated()), (&b"real"[..], Some(to), false));
-        assert_eq!(*real.meta(), RecvMeta::default(), "nothing of the double's is left");
+        assert_eq!(*real.meta(), RecvMeta::default(), "the double's metadata is gone");
     }
 }
 
@@ -169,7 +170,7 @@ fn a_double_is_flushed_in_order_and_keeps_the_rest() {
     assert_eq!(double.sent.take(), data);
     double.send_calls.set(0);
     assert_eq!(double.flush(&mut queue).expect("nothing to do"), 0);
-    assert_eq!(double.send_calls.get(), 0, "nothing is no call");
+    assert_eq!(double.send_calls.get(), 0, "an empty queue makes no call");
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn a_double_sends_each_and_reports_failures() {
     let good: Vec<_> = data.iter().filter(|data| *data != BAD).cloned().collect();
     assert_eq!(double.sent.take(), good);
 
-    // It gets full in between: later messages are neither sent nor reported.
+    // The double becomes full midway: later messages are neither sent nor reported.
     double.capacity.set(10);
     let mut failed = Vec::new();
     let mut note = |index, _| failed.push(index);
@@ -219,7 +220,7 @@ fn a_double_that_sends_nothing_without_an_error_ends_the_call() {
 
 #[test]
 fn a_double_may_fill_a_batch_itself() {
-    /// Implements the optional methods for batches and borrowed buffers too.
+    /// Implements the optional `recv_into` too.
     struct Batched(Double);
     impl BatchSocket for Batched {
         fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
@@ -308,7 +309,7 @@ fn e11_the_provided_methods_need_little_stack() {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().stack_size(64 << 10);
             let thread = thread.spawn_scoped(scope, method).expect("a thread");
-            thread.join().expect("it had stack enough");
+            thread.join().expect("the stack was large enough");
         });
     }
 }

@@ -109,7 +109,7 @@ fn r10_whichever_call_comes_next_returns_connection_refused() {
 
 #[test]
 fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
-    // The peer first receives only its own datagrams, later those of the socket.
+    // At first the peer accepts only its own datagrams, later only the socket's.
     let (peer, socket) = (refusing(), udp4());
     socket.connect(addr(&peer)).expect("connecting only stores the peer");
     let numbers: Vec<_> = (0u8..6).map(|i| [i]).collect();
@@ -138,8 +138,8 @@ fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
     assert_eq!(payloads(&peer, 3), [[3], [4], [5]]);
 }
 
-/// A Unix socket may not send to a peer that is connected to another socket. The errno is the one that a firewall
-/// gives, and a sandbox without multi-message calls.
+/// A Unix socket may not send to a peer that is connected to another socket. A firewall, and a sandbox without
+/// multi-message calls, return the same errno.
 #[cfg(target_os = "linux")]
 #[test]
 fn s10_eperm_from_a_peer_is_not_taken_for_a_sandbox() {

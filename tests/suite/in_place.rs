@@ -106,9 +106,9 @@ fn a_message_in_borrowed_memory_is_changed_in_place() {
         assert!(msg.message().datagrams().map(|datagram| datagram.addr()).eq([Some(addr(&from))]));
     }
     assert_eq!(msgs[0].data(), b"xxxxxxxxxx");
-    // In a scattered message, only the bytes of the first non-empty buffer.
+    // `data_mut` of a scattered message covers only the first non-empty buffer.
     assert_eq!(msgs[1].message().slices().collect::<Vec<_>>(), [&b"xxxx"[..], b"456", b"789"]);
-    assert_eq!(parts[4][3..], [0xEE; 17], "what was not received is not lent");
+    assert_eq!(parts[4][3..], [0xEE; 17], "bytes beyond the payload are not lent");
 }
 
 const SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);

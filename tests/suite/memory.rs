@@ -1,4 +1,4 @@
-//! Memory that grows, is reused, and may be anywhere.
+//! Memory: arenas grow and are reused, batches move, and payloads lie at any address.
 
 use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
 
@@ -141,7 +141,7 @@ fn m4_messages_that_do_not_fit_wait_for_the_next_call() {
     settle();
     let mut got = Vec::new();
     let mut batch = RecvBatch::new(6, 64);
-    // One slice holds buffers and results, so no second slice can be too short.
+    // Each call offers fewer slots than datagrams wait.
     for (count, into_batch) in [(1, false), (4, false), (6, true), (2, false), (6, true)] {
         if into_batch {
             assert_eq!(to.recv_into(&mut batch).expect("more are there"), count);

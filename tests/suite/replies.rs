@@ -1,4 +1,4 @@
-//! Replies: who gets one, where it leaves from, and that none holds up another.
+//! Replies: who gets one, and from which address. A failed reply does not hold up others.
 
 use std::io;
 use std::net::SocketAddr;

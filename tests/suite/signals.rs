@@ -13,7 +13,7 @@ use crate::common::sockets::{addr, udp4, unix_pair};
 use crate::common::threads::Call;
 use crate::common::{TIME_LIMIT, no_failure, would_block};
 
-/// The ways to receive; each returns the payloads.
+/// Receives once and returns the payloads.
 type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
 
 fn by_messages<const COUNT: usize>(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
@@ -31,7 +31,7 @@ fn by_batch<const COUNT: usize>(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> 
 
 const RECEIVES: [Receive; 4] = [by_messages::<1>, by_messages::<64>, by_batch::<1>, by_batch::<64>];
 
-/// From now on SIGUSR1 interrupts system calls and does nothing else.
+/// Handles SIGUSR1, which then only interrupts system calls.
 fn handle_signals() {
     extern "C" fn nothing(_: libc::c_int) {}
     static INSTALLED: Once = Once::new();
@@ -57,7 +57,7 @@ fn interrupt<R: Send + 'static>(call: &Call<R>) {
 fn interrupt_until_over<R: Send + 'static>(call: Call<R>) -> R {
     let end = Instant::now() + TIME_LIMIT / 2;
     while !call.is_over() {
-        assert!(Instant::now() < end, "it waits for as long as signals come");
+        assert!(Instant::now() < end, "signals keep it waiting");
         interrupt(&call);
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -83,7 +83,7 @@ fn a_signal_does_not_end_a_receive() {
     }
 }
 
-/// The kernel would start the timeout anew.
+/// Another call would restart the timeout.
 #[test]
 fn d9_a_signal_ends_a_receive_on_a_socket_with_a_timeout() {
     handle_signals();
@@ -113,7 +113,7 @@ fn fill(socket: &UnixDatagram, msg: &SendMsg<'_>) -> usize {
     sent
 }
 
-/// The ways to send three messages.
+/// The ways to send: one message, a slice, an iterator and a queue.
 const SENDS: [fn(&UnixDatagram) -> io::Result<usize>; 4] = [
     |socket| socket.send_batch(&[SendMsg::new(b"late")]),
     |socket| socket.send_batch(&[SendMsg::new(b"late"); 3]),
@@ -174,7 +174,7 @@ const SENDS_OF_ONE: [SendOne; 3] = [
     },
 ];
 
-/// More datagrams than a socket accepts, in one message.
+/// Segments of one message: more datagrams than a socket accepts.
 const PIECES: usize = 2_000;
 
 fn check_pieces(came: impl Iterator<Item = Vec<u8>>) {
@@ -188,7 +188,7 @@ fn d8_a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
     let data: Vec<u8> = (0..PIECES as u32).flat_map(u32::to_be_bytes).collect();
     for send in SENDS_OF_ONE {
         let (near, far) = unix_pair();
-        near.set_write_timeout(None).expect("a timeout");
+        near.set_write_timeout(None).expect("no timeout");
         let near = Offload::new(near).expect("a Unix socket");
         let data = data.clone();
         let sender = Call::blocked(move || {
@@ -206,11 +206,11 @@ fn d8_a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
             }
             buffer[..len].to_vec()
         }));
-        assert_eq!(sender.result().expect("all of it has left"), 1);
+        assert_eq!(sender.result().expect("all datagrams were sent"), 1);
     }
 }
 
-/// The rest is dropped and counted, as a full device would do.
+/// Datagrams without space are dropped, as in a full device, and counted.
 #[test]
 fn d8_a_partly_accepted_message_counts_as_sent() {
     handle_signals();

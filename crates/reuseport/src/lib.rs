@@ -56,9 +56,9 @@
 //!
 //! | datagrams | 2 members | 4 members | 2, to separate sockets | 4, to separate sockets |
 //! |---|---|---|---|---|
-//! | few wait, and the members are read one after the other | 0.97 | 0.94 | 0.98 | 0.95 |
-//! | all wait, and the members are read at once | 0.70 | 0.59 | 0.92 | 0.79 |
-//! | arrive while the threads wait | 0.69 | 0.59 | 0.72 | 0.65 |
+//! | few queued, members read in turn | 0.97 | 0.94 | 0.98 | 0.95 |
+//! | all queued, members read at once | 0.70 | 0.59 | 0.92 | 0.79 |
+//! | arriving while the threads wait | 0.69 | 0.59 | 0.72 | 0.65 |
 //!
 //! The first row shows the group's own cost: the program that picks a member, and fuller batches for one socket. In the
 //! other rows most of the cost is contention between the CPUs, and that threads with a share of the datagrams wake for

@@ -19,7 +19,7 @@ pub struct Direction {
     pub abandoned: u64,
     /// Dropped by the system before they were received, where the system counts them. Not part of `received`.
     pub missed: u64,
-    /// How often a socket stopped accepting datagrams for a while.
+    /// How often a socket became full.
     pub blocked: u64,
     /// Errors about earlier datagrams, for example if the upstream's port is closed.
     pub errors: u64,

@@ -4,9 +4,9 @@
 //! cargo run --release -p forward -- 127.0.0.1:5300 127.0.0.1:5301 127.0.0.1:5302
 //! ```
 //!
-//! Each client (address and port) has a session: a socket of its own, connected to one of the upstreams in turn, until
-//! idle. Prints its address, and after SIGINT what it received, forwarded and dropped. Batches and GSO move the
-//! datagrams. Those that a socket does not accept wait in a `SendQueue` (`outlet.rs`); a full queue drops and counts
+//! Each client (address and port) has a session until it is idle: a socket of its own, connected to the next upstream
+//! in turn. Prints its address, and after SIGINT what it received, forwarded and dropped. Batches and GSO move the
+//! datagrams. Datagrams that a socket does not accept wait in a `SendQueue` (`outlet.rs`); a full queue drops and counts
 //! them. `forward.rs` is the event loop, on mio.
 
 mod figures;

@@ -12,13 +12,13 @@ use crate::figures::Direction;
 /// Errors in a row before the first datagram of the queue is blamed: each error may be about a datagram sent earlier.
 const DOUBTS: u64 = 8;
 
-/// A socket with a send queue. Datagrams that the socket does not accept at once wait in order; those that do not fit
-/// the queue are dropped and counted.
+/// A socket with a send queue. Datagrams that the socket does not accept at once wait in order. A full queue drops and
+/// counts them.
 pub struct Outlet {
     socket: Offload<UdpSocket>,
     token: Token,
     waiting: SendQueue,
-    /// The last send said that the socket accepts nothing.
+    /// Whether the last send found the socket full.
     blocked: bool,
     /// Whether the socket is registered for writability.
     asked: bool,
@@ -39,7 +39,7 @@ impl Outlet {
         let mut socket = Offload::new(socket)?;
         // On systems without this count, `missed` stays 0.
         let _ = mmsg::Ancillary::DROPPED.enable(socket.get_ref())?;
-        // Not for writability: each datagram that leaves would wake us.
+        // Not for writability: every datagram sent would wake the program.
         registry.register(&mut socket, token, Interest::READABLE)?;
         let (waiting, missed) = (SendQueue::new(capacity), Drops::new());
         Ok(Self { socket, token, waiting, blocked: false, asked: false, in_line: false, missed })
@@ -62,8 +62,8 @@ impl Outlet {
         Ok(())
     }
 
-    /// Queues a datagram. Returns true if the caller must flush: not if other datagrams were waiting, or the socket
-    /// accepts nothing.
+    /// Queues a datagram. Returns whether the caller must flush. It need not if other datagrams were waiting already, or if
+    /// the socket is full.
     pub fn push(&mut self, msg: &SendMsg<'_>, figures: &mut Direction) -> bool {
         let first = self.waiting.is_empty();
         if self.waiting.push(msg).is_ok() {
@@ -90,7 +90,7 @@ impl Outlet {
             figures.blocked += 1;
             Interest::READABLE | Interest::WRITABLE
         } else {
-            // A full queue is rare: its memory goes back.
+            // A full queue is rare, so its memory is freed.
             self.waiting.shrink_to_fit();
             Interest::READABLE
         };

@@ -1,4 +1,4 @@
-//! The sessions: which client has which upstream, and which session ends when the table is full.
+//! The session table: finds a client's session, and picks the session to end when the table is full.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -10,20 +10,20 @@ use slab::Slab;
 
 use crate::outlet::Outlet;
 
-/// One source gets at most a quarter of the sessions, so that it cannot keep others out.
+/// One source gets at most a quarter of the sessions, so it cannot keep others out.
 const SHARE: usize = 4;
 
 /// A client and its socket to an upstream.
 pub struct Session {
     pub client: SocketAddr,
-    /// Options that make replies leave from the address that the client asked.
+    /// Makes replies leave from the address that the client sent to.
     pub reply: SendMeta,
     pub upstream: Outlet,
     /// The time of the last datagram in either direction.
     used: Instant,
 }
 
-/// The sessions. Each has a slot, whose number identifies it as long as it lasts.
+/// All sessions. A slot number identifies a session until it ends.
 pub struct Sessions {
     slots: Slab<Session>,
     /// Each client's slot, longest idle first.
@@ -34,7 +34,7 @@ pub struct Sessions {
     idle: Duration,
 }
 
-/// The source that a client counts for: its IPv4 address, or its IPv6 /64 network, which one host may own entirely.
+/// The source to which a client belongs: its IPv4 address, or its IPv6 /64 network, which one host may own entirely.
 fn source(client: SocketAddr) -> IpAddr {
     match client.ip().to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
@@ -60,7 +60,7 @@ impl Sessions {
         self.slots.get_mut(slot)
     }
 
-    /// Records that a datagram went in either direction.
+    /// Records that the session was used in either direction.
     pub fn touch(&mut self, slot: usize, now: Instant) {
         let Some(session) = self.slots.get_mut(slot).filter(|session| session.used != now) else {
             return;
@@ -85,8 +85,8 @@ impl Sessions {
         self.by_source.entry(source(client)).or_default().insert(slot);
     }
 
-    /// Removes the longest idle session if another session of this client's source does not fit: from that source if
-    /// it has its share, from all if the table is full.
+    /// Removes a session if another one of this client does not fit: the longest idle of its source if that has its full
+    /// share, or the longest idle of all if the table is full.
     pub fn make_room(&mut self, client: SocketAddr) -> Option<Session> {
         let of_source = self.by_source.get(&source(client));
         let full = of_source.filter(|slots| slots.len() >= (self.max / SHARE).max(1));
@@ -114,14 +114,14 @@ impl Sessions {
         Some(session)
     }
 
-    /// The time until a session may be idle.
+    /// The time until the next session expires.
     pub fn next_due(&mut self, now: Instant) -> Option<Duration> {
         let (_, &slot) = self.by_client.front()?;
         let due = self.slots.get(slot)?.used + self.idle;
         Some(due.saturating_duration_since(now))
     }
 
-    /// Removes a session that has been idle for too long.
+    /// Removes one expired session, if any.
     pub fn take_idle(&mut self, now: Instant) -> Option<Session> {
         (self.next_due(now)? == Duration::ZERO).then(|| self.take_longest_idle())?
     }

@@ -1,4 +1,4 @@
-//! The CPU time that a datagram costs the threads of a group, compared with one thread and one socket.
+//! CPU time per datagram of a group's threads, compared with one socket and with as many separate sockets.
 
 use std::io;
 use std::mem;
@@ -15,15 +15,16 @@ use mmsg_reuseport::{ReusePortGroup, Spread};
 use crate::common::skip;
 use crate::{client, localhost};
 
-/// Datagrams of a turn, all from one source, and turns of each setting.
+/// Datagrams in a turn, all from one source.
 const COUNT: usize = 16_384;
-/// Few enough for a processor's caches.
+/// Datagrams that `in_turn` sends at once: few enough for a CPU's caches.
 const FEW: usize = 512;
+/// Measured turns of each setting.
 const TURNS: usize = 41;
-/// Datagrams of a call.
+/// Messages in a call.
 const BATCH: usize = 64;
 const PAYLOAD: [u8; 200] = [7; 200];
-/// Holds all datagrams of a turn, with the kernel's own data for each.
+/// A receive buffer for all datagrams of a turn, the kernel's overhead included.
 const BUFFER: usize = COUNT * 1_280;
 
 /// Prints medians: `cargo test --release -p mmsg-reuseport --test group -- --ignored --nocapture cost`.
@@ -33,7 +34,7 @@ fn cost_of_a_group_at_random_beside_one_socket() {
     let name = "cost_of_a_group_at_random_beside_one_socket";
     let one = Side::new(1, 1);
     if !one.has_buffers() {
-        return skip(name, "a receive buffer of 20 MiB takes root");
+        return skip(name, "a receive buffer of 20 MiB needs root");
     }
     println!(
         "| members | datagrams | one socket | group | as many separate sockets | one / group | separate / group |"
@@ -42,15 +43,15 @@ fn cost_of_a_group_at_random_beside_one_socket() {
     for members in [2, 4] {
         let sides = [&one, &Side::new(1, members), &Side::new(members, 1)];
         let settings: [(&str, Turn); 3] = [
-            ("few wait, and the members are read one after the other", Side::in_turn),
-            ("all wait, and the members are read at once", Side::waiting),
-            ("arrive while the threads wait", Side::arriving),
+            ("few queued, members read in turn", Side::in_turn),
+            ("all queued, members read at once", Side::waiting),
+            ("arriving while the threads wait", Side::arriving),
         ];
         for (setting, turn) in settings {
             let mut times = [const { Vec::new() }; 3];
             for i in 0..=TURNS {
                 let mut of = [0.0; 3];
-                // Each begins as often as the others.
+                // Each side goes first equally often.
                 for side in (0..3).map(|k| (i + k) % 3) {
                     of[side] = turn(sides[side]);
                 }
@@ -72,10 +73,10 @@ fn cost_of_a_group_at_random_beside_one_socket() {
     }
 }
 
-/// Returns the CPU time of the receiving threads for each datagram, nanoseconds.
+/// Runs one turn. Returns the receiving threads' CPU time per datagram, in nanoseconds.
 type Turn = fn(&Side) -> f64;
 
-/// One group, or several of one socket each, which share nothing. One socket is a group of one.
+/// The sockets to measure: one group, or several groups of one socket each, which share nothing.
 struct Side {
     groups: Vec<ReusePortGroup>,
     batches: Vec<Mutex<RecvBatch>>,
@@ -117,14 +118,14 @@ impl Side {
         }
     }
 
-    /// All datagrams are there before the threads begin.
+    /// All datagrams are queued before the threads start.
     fn waiting(&self) -> f64 {
         self.send(COUNT);
         let total = AtomicUsize::new(0);
         self.receive(false, &total)
     }
 
-    /// The same on one thread: the group's own cost, without two processors that share caches.
+    /// One thread reads the members in turn. This is the group's own cost, without CPUs that share data.
     fn in_turn(&self) -> f64 {
         let (total, mut time) = (AtomicUsize::new(0), Duration::ZERO);
         for _ in 0..COUNT / FEW {
@@ -136,7 +137,7 @@ impl Side {
         per_datagram(time, &total)
     }
 
-    /// The threads wait for datagrams.
+    /// Datagrams arrive while the threads receive.
     fn arriving(&self) -> f64 {
         let total = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -146,7 +147,7 @@ impl Side {
         })
     }
 
-    /// Each member receives on its thread until all datagrams have come.
+    /// Receives all datagrams, each member's on a thread of its own.
     fn receive(&self, waits: bool, total: &AtomicUsize) -> f64 {
         let times: Vec<Duration> = thread::scope(|scope| {
             let serve = |(i, socket)| scope.spawn(move || self.serve(i, socket, waits, total));
@@ -156,7 +157,7 @@ impl Side {
         per_datagram(times.iter().sum(), total)
     }
 
-    /// Receives a member's datagrams, and returns the CPU time that it took.
+    /// Receives a member's datagrams, and returns the CPU time used.
     fn serve(
         &self,
         index: usize,
@@ -182,7 +183,7 @@ impl Side {
     }
 }
 
-/// Nanoseconds.
+/// Nanoseconds per datagram.
 fn per_datagram(time: Duration, total: &AtomicUsize) -> f64 {
     assert_eq!(total.load(Relaxed), COUNT, "a datagram was lost");
     time.as_nanos() as f64 / COUNT as f64
@@ -193,7 +194,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The CPU time of this thread, in user space and in the kernel. `getrusage` would count ticks.
+/// This thread's CPU time, user and kernel.
 fn cpu_time() -> Duration {
     // SAFETY: zero is a valid value of a C struct of numbers.
     let mut time: libc::timespec = unsafe { mem::zeroed() };

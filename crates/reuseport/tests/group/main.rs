@@ -19,7 +19,7 @@ use socket2::{SockFilter, Socket};
 
 use common::TIME_LIMIT;
 
-/// The shared code expects it; no test here depends on the backend.
+/// `common` needs this name; no test here depends on the backend.
 const BACKEND: Option<Backend> = None;
 
 const MEMBERS: usize = 4;
@@ -40,7 +40,7 @@ fn send(client: &UdpSocket, payload: &[u8], to: SocketAddr) {
     assert_eq!(client.send_to(payload, to).expect("sent"), payload.len());
 }
 
-/// Receives all that waits in a socket, and calls `each` with the payload of every datagram.
+/// Drains a socket, and calls `each` with every datagram's source and payload.
 fn drain(socket: &UdpSocket, batch: &mut RecvBatch, mut each: impl FnMut(SocketAddr, &[u8])) {
     socket.set_nonblocking(true).expect("a flag");
     loop {
@@ -53,8 +53,8 @@ fn drain(socket: &UdpSocket, batch: &mut RecvBatch, mut each: impl FnMut(SocketA
     socket.set_nonblocking(false).expect("a flag");
 }
 
-/// Receives from all members until `count` datagrams have come: on loopback, Linux before 6.5 may deliver
-/// them a moment after they were sent. `each` is called with the member's index as well.
+/// Receives from all members until `count` datagrams have arrived: on loopback, Linux before 6.5 may deliver them a
+/// moment after the send. Passes `each` the member's index as well.
 fn receive(group: &ReusePortGroup, count: usize, mut each: impl FnMut(usize, SocketAddr, &[u8])) {
     let (mut batch, mut received, begin) = (RecvBatch::new(64, 64), 0, Instant::now());
     while received < count {
@@ -68,7 +68,7 @@ fn receive(group: &ReusePortGroup, count: usize, mut each: impl FnMut(usize, Soc
     }
 }
 
-/// Sends `count` datagrams by `send`, and counts those of each member.
+/// Calls `send` `count` times, and counts the datagrams that each member receives.
 fn counts(group: &ReusePortGroup, count: usize, mut send: impl FnMut(usize)) -> Vec<usize> {
     let mut counts = vec![0; group.members().len()];
     for i in 0..count {
@@ -120,7 +120,7 @@ fn by_cpu_datagrams_go_to_the_member_of_their_cpu() {
         expected[cpu % MEMBERS] = 64;
         assert_eq!(counts, expected, "sent on CPU {cpu}");
     }
-    // The threads run where their datagrams come in.
+    // `run` binds each thread to the CPUs whose datagrams it gets.
     let cpus = group.run(|_, _| common::linux::cpus()).expect("threads");
     let all = common::linux::cpus();
     for (index, cpus) in cpus.into_iter().enumerate() {
@@ -136,7 +136,7 @@ fn at_random_one_heavy_source_is_spread_evenly() {
     let total = 40_000;
     let counts = counts(&group, total, |_| send(&client, b"x", to));
     assert_eq!(counts.iter().sum::<usize>(), total);
-    // 5 % are 500, and the standard deviation is 87: five of them and more.
+    // 5 % of 10,000 is 500, more than five standard deviations of 87.
     let (min, max) = (total / MEMBERS * 95 / 100, total / MEMBERS * 105 / 100);
     assert!(counts.iter().all(|count| (min..=max).contains(count)), "{counts:?}");
 }
@@ -161,7 +161,7 @@ fn by_connection_ids_every_datagram_of_a_connection_goes_to_its_member() {
     let group = builder(localhost(), spread).bind().expect("a group");
     let to = group.local_addr();
     for id in 0..=255u8 {
-        // Each from another address, as after a migration.
+        // Each datagram has a new source address, as after a migration.
         let long = [0xc3, 0, 0, 0, 1, 8, id, 7, 7, 7, 7, 7, 7, 7];
         let short = [0x43, id, 7, 7, 7, 7, 7, 7, 7];
         send(&client(), &long, to);
@@ -191,7 +191,7 @@ fn members_join_and_leave_and_the_others_share_evenly() {
     let mut kept = Vec::new();
     drain(&left, &mut batch, |_, payload| kept.push(payload[0]));
     assert_eq!(kept, [1, 6, 11, 16, 21]);
-    // Its queued datagrams stay with it; all later ones go to the others.
+    // All later datagrams go to the other members.
     let others = counts(&group, 100, one);
     assert_eq!(others, [30; 4]);
     drain(&left, &mut batch, |_, _| panic!("it has left"));
@@ -268,7 +268,7 @@ fn receive_the_rest(socket: &UdpSocket) -> usize {
             Ok(_) => received += 1,
             Err(error) => {
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-                // It must not have waited for the socket's read timeout.
+                // The call must not have waited for the read timeout.
                 assert!(begin.elapsed() < LONG, "the receive has blocked");
                 return received;
             }
@@ -292,7 +292,7 @@ fn e25_a_loop_on_a_member_that_has_left_ends() {
     }
 }
 
-/// A filter delays each datagram after the kernel has looked up its socket. A datagram on its way when a member leaves
+/// A filter delays each datagram after the kernel has looked up its socket. A datagram on its way to a leaving member
 /// arrives before `leave` returns, or not at all.
 #[test]
 fn e25_a_member_that_has_left_gets_no_datagram_that_was_under_way() {
@@ -306,7 +306,7 @@ fn e25_a_member_that_has_left_gets_no_datagram_that_was_under_way() {
         return common::skip(name, "one CPU delivers no datagram while a member leaves");
     };
     let slow = |socket: &Socket| {
-        // 2,000 divisions, which take some 10 us, and the datagram passes.
+        // 2,000 divisions take about 10 us; then the filter passes the datagram.
         let (divide, pass) = (0x34, 0x06);
         let divisions = (0..2000).map(|_| SockFilter::new(divide, 0, 0, 3));
         let program: Vec<_> = divisions.chain([SockFilter::new(pass, 0, 0, 64)]).collect();

@@ -1,4 +1,4 @@
-//! Groups that are restarted under load: no datagram is lost.
+//! Restarts of groups under load lose no datagram.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Traffic {
         Self { seen, received: AtomicUsize::new(0), stalled: AtomicBool::new(false) }
     }
 
-    /// Sends all, fewer at a time than any buffer holds.
+    /// Sends all datagrams, with at most 64 in flight so that no buffer overflows.
     fn send(&self, to: SocketAddr) {
         let client = client();
         for number in 0..self.seen.len() {
@@ -38,7 +38,7 @@ impl Traffic {
         }
     }
 
-    /// Waits until `count` have arrived. Returns false when no more arrive.
+    /// Waits until `count` datagrams have arrived. Returns false if they stop arriving before.
     fn wait_for(&self, count: usize) -> bool {
         let (mut before, mut since) = (0, Instant::now());
         loop {
@@ -61,13 +61,13 @@ impl Traffic {
         for datagram in batch {
             let number = u32::from_be_bytes(datagram.data().try_into().expect("four bytes"));
             let twice = self.seen[number as usize].swap(true, Ordering::Relaxed);
-            assert!(!twice, "{number} came twice");
+            assert!(!twice, "{number} arrived twice");
         }
         self.received.fetch_add(batch.message_count(), Ordering::Release);
     }
 }
 
-/// A group whose members are read while they join and leave, each by a thread.
+/// A group with a reader thread for each member.
 struct Served<'scope> {
     group: ReusePortGroup,
     stop: Arc<AtomicBool>,
@@ -86,7 +86,7 @@ impl<'scope> Served<'scope> {
             scope.spawn(move || {
                 let mut batch = RecvBatch::new(32, 64);
                 while !stop.load(Ordering::Relaxed) {
-                    // After the timeout it checks whether to stop.
+                    // An error is the read timeout, after which the thread checks `stop`.
                     if socket.recv_into(&mut batch).is_ok() {
                         traffic.note(&batch);
                     }
@@ -97,8 +97,8 @@ impl<'scope> Served<'scope> {
         Self { group, stop, threads }
     }
 
-    /// All members leave while datagrams arrive. The threads receive the rest in their buffers if they `go_on`;
-    /// otherwise it is received afterwards.
+    /// Takes all members out of the group while datagrams arrive. With `go_on` the threads read meanwhile, otherwise they
+    /// stop first. Then receives the datagrams left in the sockets.
     fn end(mut self, go_on: bool, traffic: &Traffic) {
         self.stop.store(!go_on, Ordering::Relaxed);
         let sockets = self.group.leave_all().expect("they leave");
@@ -113,7 +113,7 @@ impl<'scope> Served<'scope> {
     }
 }
 
-/// Groups take over from each other while a sender goes on: every datagram comes out, once.
+/// Each group takes over from the one before it while a client sends. Every datagram must arrive exactly once.
 fn restarts_lose_nothing(spread: &Spread) {
     let total = repetitions(1_000_000, 2_000);
     let bind = |addr| {
