@@ -8,7 +8,6 @@
 //! question. It must also repeat the question. IDs are rewritten in the receive buffer. A made-up resolver answers 200
 //! questions, and the program prints "200 questions answered under the IDs they were asked by".
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 use std::{io, iter, net::SocketAddr};
@@ -19,8 +18,12 @@ use tokio::net::UdpSocket;
 /// Sockets towards the resolver, each on a port that the system chose.
 const PORTS: usize = 16;
 
-/// A pending question: the client, its ID, the options for the answer, and the question's hash.
+/// Pending questions for each port.
+const PENDING: usize = 4096;
+
+/// A pending question: its new ID, the client and the client's ID, the options for the answer, and the question's hash.
 struct Asked {
+    new: [u8; 2],
     by: SocketAddr,
     id: [u8; 2],
     meta: SendMeta,
@@ -29,9 +32,12 @@ struct Asked {
 
 struct Upstream {
     socket: UdpSocket,
-    /// The pending questions by their new ID. There are 65,536 IDs; when they run short, an unanswered question loses
-    /// its own.
-    asked: Mutex<HashMap<[u8; 2], Asked>>,
+    /// The new ID chooses the place. When places run short, an unanswered question loses its own.
+    asked: Mutex<Vec<Option<Asked>>>,
+}
+
+fn place(id: [u8; 2]) -> usize {
+    usize::from(u16::from_be_bytes(id)) % PENDING
 }
 
 /// The name, type and class of a message with exactly one question.
@@ -62,9 +68,9 @@ async fn ask(clients: &UdpSocket, upstreams: &[Upstream], random: &RandomState) 
                 random.hash_one(question(message.data()).filter(|_| !message.truncated())?);
             let mut asked = asked.lock().unwrap();
             let mut ids = iter::repeat_with(|| (next_random() as u16).to_be_bytes());
-            let new = ids.by_ref().take(99).find(|id| !asked.contains_key(id)).or(ids.next())?;
+            let new = ids.by_ref().take(9).find(|id| asked[place(*id)].is_none()).or(ids.next())?;
             let id = std::mem::replace(message.data_mut().first_chunk_mut()?, new);
-            asked.insert(new, Asked { by, id, meta, question });
+            asked[place(new)] = Some(Asked { new, by, id, meta, question });
             Some(SendMsg::new(message.into_datagram().data()))
         });
         socket.send_each(forwarded, |_, error| eprintln!("question: {error}")).await?;
@@ -82,8 +88,8 @@ async fn answer(clients: &UdpSocket, upstream: &Upstream, random: &RandomState) 
         taken.extend(answers.iter().map(|answer| {
             let (id, question) =
                 (answer.data().first_chunk::<2>()?, random.hash_one(question(answer.data())?));
-            let mut asked = upstream.asked.lock().unwrap();
-            if asked.get(id)?.question == question { asked.remove(id) } else { None }
+            let asked = &mut upstream.asked.lock().unwrap()[place(*id)];
+            asked.take_if(|asked| (asked.new, asked.question) == (*id, question))
         }));
         let returned = answers.iter_mut().zip(&taken).filter_map(|(mut answer, asked)| {
             let asked = asked.as_ref().filter(|_| !answer.truncated())?;
@@ -102,7 +108,8 @@ async fn forward(clients: UdpSocket, resolver: SocketAddr) -> io::Result<()> {
         let local = if resolver.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(local).await?;
         socket.connect(resolver).await?;
-        upstreams.push(Upstream { socket, asked: Mutex::default() });
+        upstreams
+            .push(Upstream { socket, asked: Mutex::new((0..PENDING).map(|_| None).collect()) });
     }
     let shared = Arc::new((clients, upstreams, RandomState::new()));
     let mut tasks = tokio::task::JoinSet::new();

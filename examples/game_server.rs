@@ -43,14 +43,18 @@ fn receive(socket: &UdpSocket, batch: &mut RecvBatch, game: &mut Game) {
         }
         for datagram in batch.iter() {
             let Some(from) = datagram.addr() else { continue };
-            let is_full = players.len() >= MAX_PLAYERS;
             match (datagram.data(), players.get_mut(&from)) {
                 ([step], Some(player)) => {
                     player.position = player.position.saturating_add(i32::from(*step as i8));
                     player.heard = Instant::now();
                 }
-                (hello, None) if hello.len() == 8 && !is_full => {
+                (hello, None) if hello.len() == 8 => {
                     let token = tokens.hash_one(from).to_be_bytes();
+                    // One host cannot take all places.
+                    let of_host = players.keys().filter(|player| player.ip() == from.ip()).count();
+                    if players.len() >= MAX_PLAYERS || of_host >= MAX_PLAYERS / 4 {
+                        continue;
+                    }
                     if hello == token {
                         players.insert(from, Player { position: 0, heard: Instant::now() });
                     } else {

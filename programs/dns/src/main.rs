@@ -141,7 +141,7 @@ fn run(args: &Args) -> Result<(), String> {
         page.map_err(|error| format!("cannot serve metrics on {addr}: {error}"))
     });
     let metrics = metrics.transpose()?;
-    start_streams(tcp, args.tcp_connections.into(), metrics, &responder)
+    start_streams(tcp, max_connections(args), metrics, &responder)
         .map_err(cannot("serve by TCP"))?;
     // The sockets are bound: queries sent from now on wait there until the threads run.
     let _ = writeln!(io::stdout(), "listening on {}", group.local_addr());
@@ -189,8 +189,22 @@ fn start_streams(
     if let Some((listener, sockets)) = metrics.transpose()? {
         runtime.spawn(metrics::serve(listener, sockets, Arc::clone(&responder)));
     }
-    let serve = move || runtime.block_on(tcp::serve(tcp, responder, connections));
+    // A task, so that it takes turns with the connections.
+    let tcp = runtime.spawn(tcp::serve(tcp, responder, connections));
+    let serve = move || {
+        let _stop = StopAtEnd;
+        drop(runtime.block_on(tcp));
+    };
     thread::Builder::new().name("streams".into()).spawn(serve).map(drop)
+}
+
+/// The TCP connections asked for, or fewer if the process may not open as many descriptors.
+fn max_connections(args: &Args) -> usize {
+    // The metrics page, a socket for each thread and a copy, the listeners, the runtime and the standard streams.
+    let others = metrics::CONNECTIONS as u64 + 2 * u64::from(args.threads) + 16;
+    let limit =
+        rlimit::increase_nofile_limit(others + u64::from(args.tcp_connections)).unwrap_or(1024);
+    limit.saturating_sub(others).clamp(1, args.tcp_connections.into()) as usize
 }
 
 /// Binds a UDP socket for each thread and a TCP listener to one port. A port in use by another server is an error.

@@ -22,7 +22,7 @@ use crate::responder::Responder;
 
 /// Time limit for a client's request and its answer.
 const LIMIT: Duration = Duration::from_secs(5);
-const CONNECTIONS: usize = 64;
+pub const CONNECTIONS: usize = 16;
 
 /// Answers every request with the counters.
 pub async fn serve(

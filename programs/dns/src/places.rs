@@ -1,5 +1,6 @@
 //! Limits the connections: when all places are taken, a new connection ends the one that has been idle longest.
 
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -50,11 +51,20 @@ impl Places {
         loop {
             let accepted = listener.accept().await;
             self.taken.retain(|place| !place.task.is_finished());
-            let Ok((stream, from)) = accepted else {
-                // The process has no descriptor left: ending a connection frees one, so that this loop does not spin.
-                evicted.fetch_add(self.evict(|_| true), Relaxed);
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                continue;
+            let (stream, from) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(_) => {
+                    // The process is out of descriptors or memory. Ending a connection frees some; without any, do not spin.
+                    match self.evict(|_| true) {
+                        0 => tokio::time::sleep(Duration::from_millis(10)).await,
+                        ended => {
+                            evicted.fetch_add(ended, Relaxed);
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                    continue;
+                }
             };
             let network = network(from.ip());
             let of_network = |place: &Place| place.network == network;

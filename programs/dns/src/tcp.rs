@@ -54,5 +54,7 @@ async fn connection(
         let Some(len) = responder.answer_tcp(&query, from, &mut out[2..]) else { continue };
         out[..2].copy_from_slice(&(len as u16).to_be_bytes());
         timeout(IDLE, write.write_all(&out[..2 + len])).await??;
+        // A client that sends queries without a pause does not hold up the others.
+        tokio::task::yield_now().await;
     }
 }

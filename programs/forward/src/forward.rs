@@ -13,7 +13,7 @@ use socket2::SockRef;
 use crate::Options;
 use crate::figures::Figures;
 use crate::outlet::Outlet;
-use crate::sessions::{Session, Sessions};
+use crate::sessions::Sessions;
 
 const LISTENER: Token = Token(0);
 const STOP: Token = Token(1);
@@ -207,47 +207,40 @@ impl Forwarder {
         Ok(true)
     }
 
-    fn evict(&mut self, mut session: Session) {
-        session.upstream.abandon(&mut self.figures.to_upstreams);
-        self.figures.evicted += 1;
-    }
-
     /// The client's session, opened if necessary; `None` if it cannot be opened.
     fn session_of(&mut self, client: SocketAddr, now: Instant) -> Option<usize> {
         if let Some(slot) = self.sessions.find(client) {
             self.sessions.touch(slot, now);
             return Some(slot);
         }
-        if let Some(session) = self.sessions.make_room(client) {
-            self.evict(session);
+        // The socket comes first: without a route to an upstream, no session needs to make room.
+        let socket = self.connect()?;
+        if let Some(mut session) = self.sessions.make_room(client) {
+            session.upstream.abandon(&mut self.figures.to_upstreams);
+            self.figures.evicted += 1;
         }
-        let mut slot = self.sessions.next_slot();
-        let mut upstream = self.connect(Token(SESSIONS + slot));
-        if upstream.is_err() {
-            // The process or the system is out of descriptors or memory: one session makes room.
-            let session = self.sessions.take_longest_idle()?;
-            self.evict(session);
-            slot = self.sessions.next_slot();
-            upstream = self.connect(Token(SESSIONS + slot));
-        }
-        self.sessions.insert(client, upstream.ok()?, now);
+        let slot = self.sessions.next_slot();
+        let token = Token(SESSIONS + slot);
+        let upstream = Outlet::new(socket, self.queue, self.poll.registry(), token).ok()?;
+        self.sessions.insert(client, upstream, now);
         self.figures.begun += 1;
         self.figures.max_open = self.figures.max_open.max(self.sessions.len());
         Some(slot)
     }
 
-    /// A socket connected to the next upstream.
-    fn connect(&mut self, token: Token) -> io::Result<Outlet> {
-        let upstream = self.upstreams[self.next_upstream % self.upstreams.len()];
-        let local = match upstream {
-            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-        };
-        let socket = UdpSocket::bind(local)?;
-        socket.connect(upstream)?;
-        let outlet = Outlet::new(socket, self.queue, self.poll.registry(), token)?;
-        self.next_upstream += 1;
-        Ok(outlet)
+    /// A socket connected to the next upstream, or to the first one after it that has a route.
+    fn connect(&mut self) -> Option<UdpSocket> {
+        let count = self.upstreams.len();
+        (0..count).find_map(|_| {
+            let upstream = self.upstreams[self.next_upstream];
+            self.next_upstream = (self.next_upstream + 1) % count;
+            let local = match upstream {
+                SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+                SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+            };
+            let socket = UdpSocket::bind(local).ok()?;
+            socket.connect(upstream).ok().map(|()| socket)
+        })
     }
 
     fn end_idle_sessions(&mut self, now: Instant) {

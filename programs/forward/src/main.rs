@@ -8,6 +8,8 @@
 //! in turn. Prints its address, and after SIGINT what it received, forwarded and dropped. Batches and GSO move the
 //! datagrams. Datagrams that a socket does not accept wait in a `SendQueue` (`outlet.rs`); a full queue drops and counts
 //! them. `forward.rs` is the event loop, on mio.
+//!
+//! Forged sources open sessions, too. A flood of them ends the sessions that are used less often than the table turns over.
 
 mod figures;
 mod forward;

@@ -1,6 +1,7 @@
 //! The session table: finds a client's session, and picks the session to end when the table is full.
 
 use std::collections::HashMap;
+use std::hash::RandomState;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,7 @@ pub struct Session {
 pub struct Sessions {
     slots: Slab<Session>,
     /// Each client's slot, longest idle first.
-    by_client: LinkedHashMap<SocketAddr, usize>,
+    by_client: LinkedHashMap<SocketAddr, usize, RandomState>,
     /// The slots of each source, in the same order.
     by_source: HashMap<IpAddr, LinkedHashSet<usize>>,
     max: usize,

@@ -200,6 +200,20 @@ fn a_flood_of_sources_locks_nobody_out() {
     assert_eq!(number(&totals.to_upstreams, "no session"), 0, "{}", totals.to_upstreams);
 }
 
+/// Without the option for broadcasts, `connect` fails, as it does without a route.
+#[test]
+fn an_upstream_without_a_route_costs_nobody_a_session() {
+    let upstream = Upstream::start(1);
+    let unreachable = "255.255.255.255:9".parse().expect("an address");
+    let forward = forward("127.0.0.1:0", &[unreachable, upstream.addr], &["--sessions", "40"]);
+    let clients: Vec<_> =
+        (1..=20).map(|host| client_from([127, 9, 1, host], forward.addr)).collect();
+    let ports = || clients.iter().map(|client| ask(client, b"")[1..3].to_vec()).collect::<Vec<_>>();
+    assert_eq!(ports(), ports());
+    let totals = stop(forward);
+    assert_eq!(totals.sessions, "sessions: begun 20, most at once 20, ended idle 0, evicted 0");
+}
+
 #[test]
 fn an_upstream_that_is_gone_harms_nobody_else() {
     on_one_cpu();
