@@ -1,4 +1,4 @@
-//! A tunnel: encrypts datagrams that leave and decrypts those that arrive in place.
+//! A tunnel: encrypts datagrams into the queue as they leave, and decrypts those that arrive in place.
 //!
 //! ```text
 //! cargo run --release --example tunnel
@@ -8,7 +8,7 @@
 //! authenticates frames and rejects old counters; this one passes on whatever a stranger sends. 1,000 datagrams pass
 //! through both ends, many at a time with GSO and GRO; prints "1000 datagrams came through whole".
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::{sync::Arc, thread};
 
@@ -28,11 +28,14 @@ fn encrypt(inside: &Socket, outside: &Socket, peer: SocketAddr, key: u64) -> io:
         if let Err(error) = inside.recv_into(&mut batch) {
             eprintln!("receive: {error}");
         }
-        for (i, mut datagram) in batch.iter_mut().enumerate() {
+        for (i, datagram) in batch.iter().enumerate() {
             let counter = ((counter << 16) + i as u64).to_be_bytes();
-            cipher(key, counter, datagram.data_mut());
-            let frame = [IoSlice::new(&counter), IoSlice::new(datagram.data())];
-            if let Err(error) = queue.push(&SendMsg::gather(&frame).with_dest(peer)) {
+            let pushed = queue.push_with(&SendMsg::to(peer, &counter), datagram.len(), |payload| {
+                payload.copy_from_slice(datagram.data());
+                cipher(key, counter, payload);
+                payload.len()
+            });
+            if let Err(error) = pushed {
                 eprintln!("dropped: {error}");
             }
         }

@@ -48,6 +48,7 @@
 //! | send a slice | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch) |
 //! | send from an iterator, past each failure | [`send_each`](BatchSocketExt::send_each) |
 //! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) or [`flush_each`](BatchSocketExt::flush_each) |
+//! | encrypt or encode into the queue itself | [`SendQueue::push_with`] |
 //! | send one payload to many destinations | [`SendQueue::push_to_all`] |
 //! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`](offload::OffloadState) for a socket that is lent for each call |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |

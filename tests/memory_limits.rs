@@ -8,6 +8,7 @@ use std::ptr;
 use std::thread;
 use std::time::Duration;
 
+use mmsg::errors::PushError;
 use mmsg::{BatchSocket, MmsgBuf, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 
 /// The system's allocator, which a thread can make fail.
@@ -124,6 +125,25 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
     for msgs in recv_msgs.chunks_mut(each) {
         assert_eq!(far.recv_batch(msgs).expect("they are there"), each);
     }
+}
+
+#[test]
+fn d15_a_queue_without_memory_is_an_error_and_unchanged() {
+    let mut queue = SendQueue::new(usize::MAX);
+    queue.push(&SendMsg::new(b"one")).expect("there is memory");
+    let long = SendMsg::new(&[0; 60_000]);
+    assert_eq!(limited(50_000, || queue.push(&long)), Err(PushError::OutOfMemory));
+    for len in [60_000, u32::MAX as usize / 2] {
+        let msg = SendMsg::new(b"header");
+        let result = limited(50_000, || queue.push_with(&msg, len, |_| panic!("no space")));
+        assert_eq!(result, Err(PushError::OutOfMemory));
+        assert_eq!(
+            (std::io::Error::from(PushError::OutOfMemory).kind(), queue.len()),
+            (ErrorKind::OutOfMemory, 1)
+        );
+    }
+    queue.push_with(&SendMsg::new(&[]), 60_000, |space| space.len()).expect("there is again");
+    assert!(queue.iter().map(|msg| msg.len()).eq([3, 60_000]));
 }
 
 /// Checks that exactly these datagrams arrived.

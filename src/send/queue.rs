@@ -129,14 +129,55 @@ impl SendQueue {
     /// - [`PushError::HasControl`]: it has raw control messages, which a queue does not store.
     /// - [`PushError::OptionTwice`]: two of its options set the same thing.
     /// - [`PushError::NoAddress`]: no Unix socket can have its destination.
+    /// - [`PushError::OutOfMemory`]: the queue cannot grow.
     ///
     /// A datagram that the system does not accept fails when it is sent.
     #[inline]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
+        self.push_with(msg, 0, |_| 0)
+    }
+
+    /// Adds a datagram whose payload `fill` writes into the queue's memory: what is encrypted or encoded there needs no
+    /// buffer and no copy.
+    ///
+    /// `fill` gets `max_len` zero bytes and returns how many of them, from the first on, belong to the payload. Clearing
+    /// them takes time: ask for no more than it may need. The payload of `msg` goes before them, as a header;
+    /// [`SendMsg::to`]`(dest, &[])` has none. Destination and options are those of `msg`.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendMsg, SendQueue};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let peer = socket.local_addr()?;
+    /// let (mut queue, packet) = (SendQueue::new(1 << 20), b"hello");
+    /// for counter in 0u64..3 {
+    ///     queue.push_with(&SendMsg::to(peer, &counter.to_be_bytes()), packet.len(), |frame| {
+    ///         frame.copy_from_slice(packet);
+    ///         frame.iter_mut().for_each(|byte| *byte ^= 0x2a); // Encrypts it.
+    ///         packet.len()
+    ///     })?;
+    /// }
+    /// assert_eq!(socket.flush(&mut queue)?, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`push`](Self::push) for a datagram with `max_len` further bytes, even if `fill` would write fewer;
+    /// `fill` is not called. [`PushError::TooLong`] also if `fill` returns more than `max_len`, as an encoder may that needs
+    /// more space. The queue is unchanged, also if `fill` panics.
+    #[inline]
+    pub fn push_with(
+        &mut self,
+        msg: &SendMsg<'_>,
+        max_len: usize,
+        fill: impl FnOnce(&mut [u8]) -> usize,
+    ) -> Result<(), PushError> {
         let cost = stage::cost(msg)?;
-        self.check(cost)?;
-        self.back.push(msg, cost)?;
-        self.bytes += cost;
+        // Lengths are stored in 32 bits.
+        let longest = msg.len().saturating_add(max_len);
+        u32::try_from(longest).map_err(|_| PushError::TooLong)?;
+        self.check(cost.saturating_add(max_len))?;
+        self.bytes += self.back.push_with(msg, cost, max_len, fill)?;
         Ok(())
     }
 

@@ -91,6 +91,7 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: us
                 Way::Batch => "send_batch",
                 Way::Each => "send_each",
                 Way::Flush => "push and flush",
+                Way::FlushWritten => "push_with and flush",
             };
             let sent = without_allocating(what, || way.send(near, &msgs[..size], &mut queue));
             assert_eq!(sent.expect("loopback takes it"), size);

@@ -10,10 +10,12 @@ pub enum Way {
     Batch,
     Each,
     Flush,
+    /// What a closure has written into the queue.
+    FlushWritten,
 }
 
 impl Way {
-    pub const ALL: [Self; 3] = [Self::Batch, Self::Each, Self::Flush];
+    pub const ALL: [Self; 4] = [Self::Batch, Self::Each, Self::Flush, Self::FlushWritten];
 
     pub fn send<S: BatchSocket + ?Sized>(
         self,
@@ -27,6 +29,20 @@ impl Way {
             Self::Flush => {
                 for msg in msgs {
                     queue.push(msg)?;
+                }
+                socket.flush(queue)
+            }
+            Self::FlushWritten => {
+                for msg in msgs {
+                    let data = || msg.slices().flatten();
+                    queue.push_with(
+                        &SendMsg::new(&[]).with_dest(msg.dest().expect("it has one")),
+                        2 * msg.len(),
+                        |space| {
+                            space.iter_mut().zip(data()).for_each(|(to, from)| *to = *from);
+                            msg.len()
+                        },
+                    )?;
                 }
                 socket.flush(queue)
             }

@@ -120,6 +120,42 @@ fn one_payload_goes_to_many_and_is_stored_once() {
 }
 
 #[test]
+fn what_closures_write_is_sent_as_pushes_are() {
+    let (plain, offload) = (udp4(), Offload::builder().gro(false).build(udp4()).expect("a socket"));
+    let (to, sent) = (udp4(), numbered(100, 300));
+    for from in [&plain as &dyn BatchSocket, &offload] {
+        let mut queue = SendQueue::new(1 << 20);
+        for (i, data) in sent.iter().enumerate() {
+            // A header and the rest, all of it, or half of it as an option's bearer.
+            let (header, rest) = data.split_at([8, 0, 150, 300][i % 4]);
+            let meta = SendMeta::new().with_hop_limit(9);
+            let msg = SendMsg::to(addr(&to), header);
+            let msg = if i % 4 == 2 { msg.with_meta(&meta) } else { msg };
+            let write = |space: &mut [u8]| {
+                space[..rest.len()].copy_from_slice(rest);
+                rest.len()
+            };
+            queue.push_with(&msg, 2_000, write).expect("there is space");
+        }
+        while !queue.is_empty() {
+            from.flush(&mut queue).expect("loopback takes them");
+        }
+        assert_eq!(payloads(&to, sent.len()), sent);
+    }
+    // Those of one length to one destination are a GSO batch.
+    let mut queue = SendQueue::new(1 << 20);
+    for _ in 0..10 {
+        let msg = SendMsg::to(addr(&to), b"header");
+        queue.push_with(&msg, 1_000, |_| 500).expect("there is space");
+    }
+    let before = offload.counters();
+    offload.flush(&mut queue).expect("loopback takes them");
+    let batches = offload.counters().sent_batches - before.sent_batches;
+    assert_eq!(batches, u64::from(offload.gso()));
+    assert!(payloads(&to, 10).iter().all(|data| data.len() == 506));
+}
+
+#[test]
 fn flush_each_goes_on_past_errors() {
     let (from, to) = (udp4(), udp4());
     let too_long = vec![0; 70_000];

@@ -34,6 +34,8 @@ pub enum PushError {
     OptionTwice,
     /// No Unix socket can have the destination: it is unnamed, too long, or the platform has no such addresses.
     NoAddress,
+    /// There is no memory for the datagram.
+    OutOfMemory,
 }
 
 impl fmt::Display for PushError {
@@ -44,6 +46,7 @@ impl fmt::Display for PushError {
             Self::HasControl => "a send queue does not store raw control messages: send this message without a queue",
             Self::OptionTwice => "two options of the message set the same thing: set it once",
             Self::NoAddress => "the destination is not a valid Unix address on this platform",
+            Self::OutOfMemory => "there is no memory for the datagram",
         })
     }
 }
@@ -51,11 +54,12 @@ impl fmt::Display for PushError {
 impl Error for PushError {}
 
 impl From<PushError> for io::Error {
-    /// `WouldBlock` if the queue is full, which allocates nothing; `InvalidInput` with the `PushError`
-    /// within otherwise.
+    /// `WouldBlock` if the queue is full and `OutOfMemory` if it cannot grow, which allocate nothing; `InvalidInput` with
+    /// the `PushError` within otherwise.
     fn from(error: PushError) -> Self {
         match error {
             PushError::Full => io::ErrorKind::WouldBlock.into(),
+            PushError::OutOfMemory => io::ErrorKind::OutOfMemory.into(),
             _ => Self::new(io::ErrorKind::InvalidInput, error),
         }
     }

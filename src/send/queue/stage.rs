@@ -63,6 +63,19 @@ pub(super) fn cost(msg: &SendMsg<'_>) -> Result<usize, PushError> {
     (len as usize).checked_add(rest).ok_or(PushError::TooLong)
 }
 
+/// Keeps `len` bytes of payload when it is dropped, also by a panic.
+struct Kept<'a> {
+    len: usize,
+    payload: &'a mut Vec<u8>,
+}
+
+impl Drop for Kept<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.payload.truncate(self.len);
+    }
+}
+
 impl Stage {
     pub(super) const fn new() -> Self {
         Self {
@@ -80,29 +93,51 @@ impl Stage {
         self.entries.len() - self.first
     }
 
-    /// Stores a message, which [counts](cost) `cost` bytes.
+    /// Stores a message, and up to `max_len` further bytes that `fill` writes. Returns its cost: `cost` and these bytes.
     ///
     /// # Errors
     ///
-    /// `OptionTwice`.
+    /// `OptionTwice`, `OutOfMemory`; `TooLong` if `fill` returns more than `max_len`. The stage is then unchanged, as it
+    /// is if `fill` panics.
     #[inline]
-    pub(super) fn push(&mut self, msg: &SendMsg<'_>, cost: usize) -> Result<(), PushError> {
-        // Grow first: if growing panics, the stage is unchanged.
-        self.entries.reserve(1);
-        let start = self.payload.len();
-        let mut meta = 0;
+    pub(super) fn push_with(
+        &mut self,
+        msg: &SendMsg<'_>,
+        cost: usize,
+        max_len: usize,
+        fill: impl FnOnce(&mut [u8]) -> usize,
+    ) -> Result<usize, PushError> {
+        let space = msg.len().saturating_add(max_len);
+        let grown = self.payload.try_reserve(space).and(self.entries.try_reserve(1));
+        grown.map_err(|_| PushError::OutOfMemory)?;
+        let mut options = None;
         if msg.has_metas() {
-            self.metas.push(msg.borrowed_options().map_err(|_| PushError::OptionTwice)?);
+            self.metas.try_reserve(1).map_err(|_| PushError::OutOfMemory)?;
+            options = Some(msg.borrowed_options().map_err(|_| PushError::OptionTwice)?);
+        }
+        let start = self.payload.len();
+        let mut kept = Kept { len: start, payload: &mut self.payload };
+        match msg.payload {
+            Payload::One(data) => kept.payload.extend_from_slice(data),
+            Payload::Many(list) => {
+                list.iter().for_each(|part| kept.payload.extend_from_slice(part))
+            }
+        }
+        let own_end = kept.payload.len();
+        kept.payload.resize(own_end + max_len, 0);
+        let written = fill(&mut kept.payload[own_end..]);
+        if written > max_len {
+            return Err(PushError::TooLong);
+        }
+        kept.len = own_end + written;
+        drop(kept);
+        let len = (self.payload.len() - start) as u32; // The queue has checked it.
+        let mut meta = 0;
+        if let Some(options) = options {
+            self.metas.push(options);
             // The places fit: memory does not hold 2^32 entries.
             meta = self.metas.len() as u32;
         }
-        match msg.payload {
-            Payload::One(data) => self.payload.extend_from_slice(data),
-            Payload::Many(list) => {
-                list.iter().for_each(|part| self.payload.extend_from_slice(part))
-            }
-        }
-        let len = (self.payload.len() - start) as u32; // `cost` has checked it.
         let (dest, name_len) = match (&msg.dest, self.entries.last()) {
             (Dest::Unix(dest), _) => (Dest::None, self.push_name(*dest)),
             // Mostly the destination repeats. Copying the last entry's is quicker, since the message's own has only
@@ -112,8 +147,9 @@ impl Stage {
             (Dest::None, _) => (Dest::None, 0),
         };
         let (segment_size, ecn) = msg.inline_options();
+        let cost = cost + written;
         self.entries.push(Entry { dest, start, cost, len, meta, segment_size, ecn, name_len });
-        Ok(())
+        Ok(cost)
     }
 
     /// Stores a Unix destination behind its payload, and returns its length.

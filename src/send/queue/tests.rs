@@ -22,6 +22,8 @@ struct Pushed {
 #[derive(Clone, Debug)]
 enum Step {
     Push(Pushed),
+    /// So many bytes go in by a closure that may write so many more.
+    PushWith(Pushed, usize, usize),
     /// To all or none.
     PushToAll(Pushed, usize),
     Discard(usize),
@@ -50,6 +52,7 @@ fn pushed() -> impl Strategy<Value = Pushed> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => pushed().prop_map(Step::Push),
+        4 => (pushed(), 0..9usize, 0..40usize).prop_map(|(msg, len, spare)| Step::PushWith(msg, len, spare)),
         1 => (pushed(), 0..4usize).prop_map(|(msg, dests)| Step::PushToAll(msg, dests)),
         4 => (0..9usize).prop_map(Step::Discard),
         4 => (0..9usize).prop_map(Step::Send),
@@ -102,6 +105,20 @@ proptest! {
                         twin.push_back((seen(&msg), SendQueue::cost(&msg)));
                     }
                 }),
+                Step::PushWith(pushed, len, spare) => with_msg(&pushed, number, |msg| {
+                    let fits = SendQueue::cost(&msg) + len + spare <= capacity - count(&twin);
+                    let write = |space: &mut [u8]| {
+                        assert_eq!(space.len(), len + spare);
+                        space.fill(number);
+                        len
+                    };
+                    assert_eq!(queue.push_with(&msg, len + spare, write).is_ok(), fits);
+                    if fits {
+                        let (dest, data, meta) = seen(&msg);
+                        let written = [data, vec![number; len]].concat();
+                        twin.push_back(((dest, written, meta), SendQueue::cost(&msg) + len));
+                    }
+                }),
                 Step::PushToAll(pushed, dests_count) => with_msg(&pushed, number, |msg| {
                     let to = dests().into_iter().flatten().cycle().take(dests_count);
                     let mut after = twin.clone();
@@ -152,6 +169,85 @@ fn a_queue_that_each_flush_drains_uses_one_memory() {
     });
     let (_, second) = (rounds.next(), rounds.next());
     assert_eq!(rounds.next(), second);
+}
+
+/// What is in the queue, and what that counts.
+fn contents(queue: &SendQueue) -> (Vec<Seen>, usize) {
+    (queue.iter().map(|msg| seen(&msg)).collect(), queue.bytes())
+}
+
+#[test]
+fn what_a_closure_does_not_finish_is_not_in_the_queue() {
+    let mut queue = SendQueue::new(1 << 12);
+    let meta = SendMeta::new().with_hop_limit(1);
+    let msg = SendMsg::new(b"header").with_meta(&meta);
+    for _ in 0..3 {
+        queue.push(&msg).expect("it fits");
+        let before = contents(&queue);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            queue.push_with(&msg, 500, |space| {
+                space.fill(1);
+                std::panic::resume_unwind(Box::new("the caller's"))
+            })
+        }));
+        assert!(panicked.is_err());
+        for too_many in [501, usize::MAX] {
+            assert_eq!(queue.push_with(&msg, 500, |_| too_many), Err(PushError::TooLong));
+        }
+        let twice = msg.with_reply(&meta);
+        let not_called = |_: &mut [u8]| panic!("there is nothing to write");
+        assert_eq!(queue.push_with(&twice, 500, not_called), Err(PushError::OptionTwice));
+        assert_eq!(contents(&queue), before);
+    }
+    // Nor does any of it take memory: the whole bound is still to be had.
+    let rest = queue.remaining() - SendQueue::cost(&msg);
+    queue.push_with(&msg, rest, |space| space.len()).expect("it fits");
+    assert_eq!((queue.len(), queue.remaining()), (4, 0));
+}
+
+#[test]
+fn a_closure_gets_as_much_space_as_was_asked_for_and_no_more() {
+    let mut queue = SendQueue::new(1 << 12);
+    for len in [0, 1, 1000] {
+        queue
+            .push_with(&SendMsg::new(&[]), len, |space| {
+                assert_eq!(space.len(), len);
+                0
+            })
+            .expect("it fits");
+    }
+    assert_eq!((queue.len(), queue.bytes()), (3, 3 * SendQueue::OVERHEAD));
+    assert!(queue.iter().all(|msg| msg.is_empty()));
+    let not_called = |_: &mut [u8]| panic!("it does not fit");
+    assert_eq!(queue.push_with(&SendMsg::new(&[]), 4000, not_called), Err(PushError::Full));
+    let too_long = [1 << 12, u32::MAX as usize, usize::MAX];
+    for len in too_long {
+        assert_eq!(queue.push_with(&SendMsg::new(b"a"), len, not_called), Err(PushError::TooLong));
+    }
+    let mut unbounded = SendQueue::new(usize::MAX);
+    let longest = unbounded.push_with(&SendMsg::new(b"a"), usize::MAX, not_called);
+    assert_eq!((longest, unbounded.len()), (Err(PushError::TooLong), 0));
+}
+
+#[test]
+fn what_closures_write_is_adjacent_as_pushes_are() {
+    let mut queue = SendQueue::new(1 << 16);
+    let data = [7; 100];
+    for i in 0..20 {
+        match i % 2 {
+            0 => queue.push(&SendMsg::new(&data)).expect("it fits"),
+            _ => queue
+                .push_with(&SendMsg::new(&data[..8]), 1500, |space| {
+                    space[..92].fill(7);
+                    92
+                })
+                .expect("it fits"),
+        }
+    }
+    let places = queue.iter().filter_map(|msg| msg.as_slice()).map(<[u8]>::as_ptr_range);
+    let places: Vec<_> = places.collect();
+    assert!(places.windows(2).all(|pair| pair[0].end == pair[1].start));
+    assert!(queue.iter().all(|msg| msg.as_slice() == Some(&data[..])));
 }
 
 #[test]
