@@ -41,6 +41,7 @@
 //! | to | take |
 //! |---|---|
 //! | receive in a server's loop | [`RecvBatch`] and [`recv_into`](BatchSocket::recv_into) |
+//! | collect a number of datagrams, or what comes until a deadline | [`recv_more_until`](BatchSocketExt::recv_more_until) |
 //! | receive into your own memory | [`RecvMsg`]s and [`recv_batch`](BatchSocket::recv_batch) |
 //! | receive into buffers lent for each call, as QUIC stacks do | [`recv_slices`](BatchSocket::recv_slices) |
 //! | change payload in place: decrypt, rewrite headers | [`RecvBatch::iter_mut`] |

@@ -15,7 +15,7 @@ use crate::send::queue::SendQueue;
 use crate::send::row::{self, ROW};
 pub use ext::BatchSocketExt;
 #[cfg(feature = "tokio")]
-pub(crate) use ext::OfferSize;
+pub(crate) use ext::{OfferSize, is_temporary};
 pub use hint::DatagramSocketWithItsFeatureOn;
 pub(crate) use implementations::forward;
 
@@ -147,6 +147,39 @@ pub trait BatchSocket {
     /// The errors of `recv_batch`.
     #[doc(alias("recvmmsg", "recv_from", "ReadBatch"))]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        batch.clear();
+        batch.recv_by(|buffers, each| self.recv_slices(buffers, each))
+    }
+
+    /// Adds the messages that are there to `batch`, after those that it holds, and never waits. Returns how many it added: 0
+    /// if the batch is full or the socket was shut down.
+    ///
+    /// [`recv_more_until`](BatchSocketExt::recv_more_until) waits for more until a deadline.
+    ///
+    /// The provided implementation calls [`recv_slices`](Self::recv_slices), waits as that does, and adds at most 16
+    /// messages. On Windows the call may wait if the socket is blocking and another thread also receives from it.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let (one, other) = (std::net::UdpSocket::bind("127.0.0.1:0")?, std::net::UdpSocket::bind("127.0.0.1:0")?);
+    /// # for socket in [&one, &other] {
+    /// #     socket.send_to(b"hello", socket.local_addr()?)?;
+    /// # }
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// one.recv_into(&mut batch)?;
+    /// if let Err(error) = other.recv_more(&mut batch) {
+    ///     println!("{error}"); // `WouldBlock`: there are none.
+    /// }
+    /// assert_eq!(batch.message_count(), 2); // One of each socket.
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`recv_batch`](Self::recv_batch), and [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no message.
+    /// The batch is then unchanged.
+    #[doc(alias("recvmmsg", "MSG_DONTWAIT"))]
+    fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.recv_by(|buffers, each| self.recv_slices(buffers, each))
     }
 

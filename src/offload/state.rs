@@ -250,6 +250,20 @@ struct SocketWithState<'a> {
 
 sys::impl_as_socket!(['a] SocketWithState<'a>, |both| both.socket);
 
+impl SocketWithState<'_> {
+    /// Receives into the free slots, and counts what came.
+    fn add_to(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
+        self.state.check_capacity(|| Some(batch.slot_len()))?;
+        let before = batch.message_count();
+        let result = batch.recv(self.socket, flags);
+        let mut totals = RecvTotals::default();
+        let added = batch.messages().skip(before);
+        added.for_each(|message| totals.add(&message.received, message.len()));
+        self.state.counters.received(&totals);
+        result
+    }
+}
+
 impl BatchSocket for SocketWithState<'_> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         self.state.check_capacity(|| msgs.iter().take(MAX_BATCH).map(RecvMsg::capacity).min())?;
@@ -267,12 +281,11 @@ impl BatchSocket for SocketWithState<'_> {
 
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.clear();
-        self.state.check_capacity(|| Some(batch.slot_len()))?;
-        let result = batch.recv(self.socket, RecvFlags::NONE);
-        let mut totals = RecvTotals::default();
-        batch.messages().for_each(|message| totals.add(&message.received, message.len()));
-        self.state.counters.received(&totals);
-        result
+        self.add_to(batch, RecvFlags::NONE)
+    }
+
+    fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        self.add_to(batch, RecvFlags::DONT_WAIT)
     }
 
     fn recv_slices(

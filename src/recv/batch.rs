@@ -53,7 +53,7 @@ pub struct RecvBatch {
     len: usize,
     /// The decoded control data of each slot, valid if the slot has any.
     metas: Vec<RecvMeta>,
-    /// Whether the messages were [pushed](Self::push). Then all of `metas` is valid, and there is no control data.
+    /// Whether a message was [pushed](Self::push), which has no control data. Then `metas` is valid for all messages.
     pushed: bool,
 }
 
@@ -266,8 +266,8 @@ impl RecvBatch {
     /// Adds a message as if it had been received, for implementations of [`BatchSocket`](crate::BatchSocket) without a
     /// kernel socket. Returns false if the batch is full.
     ///
-    /// A message longer than a slot is [`truncated`](Message::truncated). The first `push` after a receive forgets the
-    /// received messages. To begin a new batch, call [`clear`](Self::clear).
+    /// A message longer than a slot is [`truncated`](Message::truncated). To begin a new batch, call
+    /// [`clear`](Self::clear).
     ///
     /// ```
     /// use mmsg::{RecvBatch, RecvMeta};
@@ -278,9 +278,6 @@ impl RecvBatch {
     /// assert_eq!((message.data(), message.truncated()), (&b"hell"[..], true));
     /// ```
     pub fn push(&mut self, source: Option<SocketAddr>, data: &[u8], meta: RecvMeta) -> bool {
-        if !self.pushed {
-            self.clear();
-        }
         if self.len == self.slots() {
             return false;
         }
@@ -293,12 +290,16 @@ impl RecvBatch {
 
     /// Adds a message whose payload is in the next slot.
     fn add(&mut self, result: RecvResult, source: &RawAddr, meta: RecvMeta) {
+        if !self.pushed {
+            let has_meta = |i| self.slots.storage().entry(i).result.control_len > 0;
+            (0..self.len).filter(|i| !has_meta(*i)).for_each(|i| self.metas[i] = RecvMeta::NONE);
+        }
         self.slots.set_received(self.len, result, source);
         self.metas[self.len] = meta.for_reply();
         (self.len, self.pushed) = (self.len + 1, true);
     }
 
-    /// Fills the first slots by a receive into borrowed buffers, for sockets other than the kernel's. A message whose
+    /// Fills the next slots by a receive into borrowed buffers, for sockets other than the kernel's. A message whose
     /// payload is not in its slot is marked truncated.
     pub(crate) fn recv_by(
         &mut self,
@@ -309,9 +310,12 @@ impl RecvBatch {
     ) -> io::Result<usize> {
         /// Slots offered at once: few enough for the stack of a small thread.
         const MAX_OFFERED: usize = 16;
-        self.clear();
-        let (slots, slot_len) = (self.slots().min(MAX_OFFERED), self.slot_len());
-        let mut memory = self.slots.iter_mut().0.map(|slot| &mut slot[..slot_len]);
+        let (slots, slot_len) = ((self.slots() - self.len).min(MAX_OFFERED), self.slot_len());
+        if slots == 0 {
+            return Ok(0);
+        }
+        let free = self.slots.iter_mut().0.skip(self.len);
+        let mut memory = free.map(|slot| &mut slot[..slot_len]);
         let mut buffers: [_; MAX_OFFERED] =
             array::from_fn(|_| IoSliceMut::new(memory.next().unwrap_or_default()));
         let starts = buffers.each_ref().map(|buffer| buffer.as_ptr());
@@ -334,26 +338,28 @@ impl RecvBatch {
         Ok(count)
     }
 
-    /// Receives into the slots and decodes their control data.
+    /// Receives into the free slots and decodes their control data. Returns how many messages it added.
     ///
     /// # Errors
     ///
-    /// The error of the first message; the batch is then empty.
+    /// The error of the first message; the batch is then unchanged.
     #[inline]
     pub(crate) fn recv(
         &mut self,
         socket: BorrowedSocket<'_>,
         flags: RecvFlags,
     ) -> io::Result<usize> {
-        self.clear();
-        self.len = self.slots.recv(Backend::current(), socket, flags)?;
-        for i in 0..self.len {
+        let count = self.slots.recv(self.len, Backend::current(), socket, flags)?;
+        for i in self.len..self.len + count {
             let entry = self.slots.storage().entry(i);
             if entry.result.control_len > 0 {
                 self.metas[i].set(entry.control());
+            } else if self.pushed {
+                self.metas[i] = RecvMeta::NONE;
             }
         }
-        Ok(self.len)
+        self.len += count;
+        Ok(count)
     }
 
     #[inline]

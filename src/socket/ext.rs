@@ -2,11 +2,14 @@
 
 use std::borrow::Borrow;
 use std::io;
+use std::time::Instant;
 
 use super::BatchSocket;
+use crate::recv::batch::RecvBatch;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::send::row::{self, ROW};
+use crate::sys::{self, AsSocket};
 
 /// Sends from iterators and queues, and goes on past each message that fails.
 ///
@@ -151,9 +154,69 @@ pub trait BatchSocketExt: BatchSocket {
         }
         Ok(handled)
     }
+
+    /// Adds messages to `batch`, after those that it holds, until it is full or `deadline` passes. Returns how many it
+    /// added.
+    ///
+    /// It takes the messages that are there before it looks at the time, also if the deadline has passed. It works on
+    /// blocking and on non-blocking sockets and ignores the socket's timeout; on Windows use a non-blocking socket if another
+    /// thread also receives from it. Signals do not end the call. It may return a millisecond after the deadline, or
+    /// later if the system does not run the thread. It needs a descriptor, so it is not on `dyn BatchSocket`.
+    ///
+    /// If it returns `Ok` before the deadline and the batch is not full, the socket was shut down.
+    ///
+    /// ```
+    /// use mmsg::{RecvBatch, prelude::*};
+    /// use std::time::{Duration, Instant};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(1000, 1500);
+    /// loop {
+    ///     batch.clear();
+    ///     let deadline = Instant::now() + Duration::from_millis(50);
+    ///     if let Err(error) = socket.recv_more_until(&mut batch, deadline) {
+    ///         eprintln!("receive: {error}"); // The batch holds what came before.
+    ///     }
+    ///     println!("{} datagrams to store together", batch.datagram_count());
+    /// #   break;
+    /// }
+    /// # assert_eq!(batch.message_count(), 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`recv_batch`](BatchSocket::recv_batch), except `WouldBlock` and `Interrupted`. The batch holds what
+    /// came before the error.
+    #[doc(alias("recvmmsg", "poll"))]
+    fn recv_more_until(&self, batch: &mut RecvBatch, deadline: Instant) -> io::Result<usize>
+    where
+        Self: AsSocket,
+    {
+        let before = batch.message_count();
+        while batch.message_count() < batch.slots() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.recv_more(batch) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if is_temporary(&error) => {
+                    if left.is_zero() || !sys::wait_readable(sys::borrow(self), left) {
+                        break;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(batch.message_count() - before)
+    }
 }
 
 impl<T: BatchSocket + ?Sized> BatchSocketExt for T {}
+
+/// Whether an error is about no message: the socket is not ready, or a signal ended the call.
+pub(crate) fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
 
 /// How many messages to offer next: one after an error, since the next message often fails, too, and a single one costs
 /// no more than `send_to`. Each success doubles the number.
@@ -188,14 +251,12 @@ impl OfferSize {
                 self.count = 1;
                 Ok(sent)
             }
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Err(error),
-                _ => {
-                    self.count = 1;
-                    failed(error);
-                    Ok(1)
-                }
-            },
+            Err(error) if is_temporary(&error) => Err(error),
+            Err(error) => {
+                self.count = 1;
+                failed(error);
+                Ok(1)
+            }
         }
     }
 }

@@ -34,7 +34,13 @@ impl BatchSocket for BorrowedSocket<'_> {
 
     #[inline]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        batch.clear();
         batch.recv(*self, RecvFlags::NONE)
+    }
+
+    #[inline]
+    fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        batch.recv(*self, RecvFlags::DONT_WAIT)
     }
 
     #[inline]
@@ -57,6 +63,7 @@ macro_rules! forward {
                 recv_batch(msgs: &mut [$crate::recv::msg::RecvMsg<'_>]);
                 send_batch(msgs: &[$crate::send::msg::SendMsg<'_>]);
                 recv_into(batch: &mut $crate::recv::batch::RecvBatch);
+                recv_more(batch: &mut $crate::recv::batch::RecvBatch);
                 recv_slices(
                     buffers: &mut [std::io::IoSliceMut<'_>],
                     each: &mut dyn FnMut(usize, $crate::recv::datagram::Message<'_>)

@@ -9,7 +9,7 @@
 //!   the first. A receive waits for its first message only, and not at all with `RecvFlags::DONT_WAIT`; it closes
 //!   received descriptors before it returns. [`backend`] does the rest for all targets.
 //! - Questions about a socket: `waits`, `is_inet`, `peer_is_v4`, `families`, `has_error_queue`, `has_transmit_times`, for
-//!   receives with GRO `has_queued_messages`, for the feature `tokio` `has_error`.
+//!   receives with GRO `has_queued_messages`, for the feature `tokio` `has_error`. `wait_readable` waits.
 //! - Questions about an error: `icmp::is_unrelated`, `icmp::may_be_unrelated`, and `may_be_about_tos` for kernels that
 //!   reject a TOS.
 //! - For sends with GSO: `has_segmentation`, `segmentation_rejected`, `conflicting_option`, `reports_send_times` and
@@ -69,7 +69,7 @@ pub(crate) use self::native::{
     families, for_datagram_sockets, has_error_queue, has_queued_messages, has_segmentation,
     has_transmit_times, impl_as_socket, is_about_the_option, kernel_release, may_be_about_tos,
     option, peer_is_v4, reports_send_times, segmentation_rejected, set_option, set_option_bytes,
-    set_transmit_clock,
+    set_transmit_clock, wait_readable,
 };
 
 /// The maximum number of messages in one system call: `UIO_MAXIOV` in the Linux kernel, which truncates longer batches

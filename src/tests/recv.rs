@@ -86,6 +86,36 @@ fn d24_no_system_call_is_made_for_no_messages() {
     }
 }
 
+/// A receive that adds to a batch leaves it as it was if the first call fails, and with a part after a later error.
+#[cfg(has_descriptors)]
+#[test]
+fn an_error_or_a_signal_before_the_deadline_loses_nothing() {
+    let past = std::time::Instant::now();
+    for backend in BACKENDS {
+        choose(backend, false);
+        let (wire, mut batch) = (Loopback::new(), RecvBatch::new(8, 4));
+        let numbers =
+            |batch: &RecvBatch| batch.iter().map(|d| number(d.data())).collect::<Vec<_>>();
+        wire.fill(0..2);
+        wire.far.recv_into(&mut batch).unwrap();
+        wire.fill(2..5);
+        fault::script([
+            (recv_call(backend, 8), Fate::Fail(errno::EINTR)),
+            (recv_call(backend, 8), Fate::Kernel),
+        ]);
+        assert_eq!(wire.far.recv_more_until(&mut batch, past).unwrap(), 3);
+        assert_eq!(numbers(&batch), [0, 1, 2, 3, 4]);
+        wire.fill(5..6);
+        fault::script([(recv_call(backend, 8), Fate::Fail(errno::ENOMEM))]);
+        let error = wire.far.recv_more_until(&mut batch, past).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(errno::ENOMEM));
+        assert_eq!(numbers(&batch), [0, 1, 2, 3, 4]);
+        fault::script([]);
+        assert_eq!(wire.far.recv_more_until(&mut batch, past).unwrap(), 1);
+        assert_eq!(numbers(&batch), [0, 1, 2, 3, 4, 5]);
+    }
+}
+
 /// Under endless errors about other datagrams, a non-blocking call ends and a blocking call keeps waiting.
 #[cfg(mmsg_calls)]
 #[test]

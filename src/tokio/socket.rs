@@ -2,6 +2,9 @@
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
+use std::time::Instant;
+
+use ::tokio::time;
 
 use super::readiness::TokioSocket;
 use super::wait;
@@ -11,7 +14,7 @@ use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::socket::{BatchSocket, BatchSocketExt, OfferSize};
+use crate::socket::{BatchSocket, BatchSocketExt, OfferSize, is_temporary};
 
 /// Messages that the future of [`send_each`](AsyncBatchSocket::send_each) holds while it waits.
 const FUTURE_ROW: usize = 64;
@@ -163,6 +166,62 @@ pub trait AsyncBatchSocket: Sync {
             let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
             wait::receive(self.tokio_socket(), max, call).await?;
             Ok(batch.message_count())
+        }
+    }
+
+    /// Adds messages to `batch`, after those that it holds, until it is full or `deadline` passes, like
+    /// [`BatchSocketExt::recv_more_until`]. Returns how many it added. tokio's timer counts whole milliseconds.
+    ///
+    /// Cancel safe: the batch of a dropped future holds what came, and the next call adds to it.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, RecvBatch};
+    /// use std::time::{Duration, Instant};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut batch = RecvBatch::new(1000, 1500);
+    /// let deadline = Instant::now() + Duration::from_millis(50);
+    /// if let Err(error) = socket.recv_more_until(&mut batch, deadline).await {
+    ///     eprintln!("receive: {error}"); // The batch holds what came before.
+    /// }
+    /// println!("{} datagrams to store together", batch.datagram_count());
+    /// # assert_eq!(batch.message_count(), 1);
+    /// batch.clear();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`recv_batch`](Self::recv_batch). The batch holds what came before the error.
+    fn recv_more_until(
+        &self,
+        batch: &mut RecvBatch,
+        deadline: Instant,
+    ) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        async move {
+            let before = batch.message_count();
+            while batch.message_count() < batch.slots() {
+                let free = batch.slots() - batch.message_count();
+                let mut call = || self.batch_call(&mut |socket| socket.recv_more(batch));
+                let received = wait::receive(self.tokio_socket(), free, &mut call);
+                match time::timeout_at(deadline.into(), received).await {
+                    Ok(Ok(0)) => break,
+                    Ok(received) => drop(received?),
+                    // tokio may not yet know of the last ones.
+                    Err(_) => match call() {
+                        Ok(0) => break,
+                        Err(error) if is_temporary(&error) => break,
+                        received => drop(received?),
+                    },
+                }
+            }
+            Ok(batch.message_count() - before)
         }
     }
 

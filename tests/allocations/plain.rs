@@ -5,14 +5,13 @@ use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
 #[cfg(unix)]
 use std::os::unix::net::UnixDatagram;
+use std::time::Instant;
 
 use crate::common::{BACKENDS, is_emulated, repetitions, sockets};
 use crate::counting::{Counts, counted};
 use crate::way::Way;
 use crate::{use_backend, without_allocating};
-#[cfg(unix)]
-use mmsg::BatchSocketExt;
-use mmsg::{Ancillary, BatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue};
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue};
 
 const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 
@@ -140,7 +139,18 @@ fn an_empty_socket_allocates_nothing() {
                 assert!(crate::common::would_block(result));
                 let result = without_allocating("recv_into", || socket.recv_into(&mut batch));
                 assert!(crate::common::would_block(result));
+                let result = without_allocating("recv_more", || socket.recv_more(&mut batch));
+                assert!(crate::common::would_block(result));
             }
+        }
+        for i in 0..calls() {
+            batch.clear();
+            (0..i % 9).for_each(|_| drop(socket.send_to(&PAYLOAD, sockets::addr(&socket))));
+            sockets::settle();
+            let until = Instant::now();
+            let result =
+                without_allocating("recv_more_until", || socket.recv_more_until(&mut batch, until));
+            assert_eq!(result.expect("no error"), i % 9);
         }
     }
 }

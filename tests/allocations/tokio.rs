@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::{repetitions, sockets};
 use crate::counting::{Counts, counted};
@@ -59,6 +59,10 @@ impl Rounds<'_> {
         }
         let receive = async {
             match i % 2 {
+                _ if !waits && i % 7 == 0 => {
+                    batch.clear();
+                    far.recv_more_until(batch, Instant::now()).await
+                }
                 0 => far.recv_into(batch).await,
                 _ => far.recv_batch(recv_msgs).await,
             }

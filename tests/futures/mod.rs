@@ -14,6 +14,7 @@ mod send;
 mod stand_ins;
 #[cfg(target_os = "linux")]
 mod stuck;
+mod until;
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;

@@ -24,6 +24,7 @@ mod threads;
 mod truncation;
 #[cfg(unix)]
 mod unix_sources;
+mod until;
 mod waiting;
 mod wrong_doubles;
 

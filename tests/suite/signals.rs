@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg, SendQueue};
 
+use super::until::in_time;
 use crate::common::recv::{collect, data_of, memory, recv_msgs};
 use crate::common::sockets::{addr, udp4, unix_pair};
 use crate::common::threads::Call;
@@ -158,6 +159,35 @@ fn a_signal_does_not_end_a_send() {
         }
         let sent = sender.result().expect("there is space again");
         assert!(collect(&b, sent).iter().all(|got| got.data == b"late"));
+    }
+}
+
+/// Signals all the time, and each ends a system call.
+#[test]
+fn a_deadline_is_kept_under_signals() {
+    handle_signals();
+    for waiting in [0, 1, 3] {
+        in_time(|| {
+            let socket = udp4();
+            let to = addr(&socket);
+            for _ in 0..waiting {
+                socket.send_to(b"here", to).expect("loopback takes it");
+            }
+            let wait = Duration::from_millis(40);
+            let receiver = Call::blocked(move || {
+                let (start, mut batch) = (Instant::now(), RecvBatch::new(4, 64));
+                let result = socket.recv_more_until(&mut batch, start + wait);
+                (result, start.elapsed())
+            });
+            while !receiver.is_over() {
+                interrupt(&receiver);
+                std::thread::yield_now();
+            }
+            let (result, took) = receiver.result();
+            assert_eq!(result.expect("a signal is no error"), waiting);
+            assert!(took >= wait, "gave up after {took:?}");
+            took - wait
+        });
     }
 }
 

@@ -76,7 +76,7 @@ impl Slots {
         Ok(new)
     }
 
-    /// Receives into the first slots; see [`crate::sys::backend::recv`].
+    /// Receives into the slots from `first` on; see [`crate::sys::backend::recv`].
     ///
     /// # Errors
     ///
@@ -85,27 +85,29 @@ impl Slots {
     #[allow(unsafe_code)]
     pub(crate) fn recv(
         &mut self,
+        first: usize,
         backend: Backend,
         socket: BorrowedSocket<'_>,
         flags: RecvFlags,
     ) -> io::Result<usize> {
-        let offered = flags.max_messages(self.len());
-        self.reset();
+        let offered = flags.max_messages(self.len() - first);
+        self.reset(first);
         // SAFETY: invariant 3; `self` is borrowed exclusively until the call has returned.
-        let mut wired = unsafe { WiredRecvs::new(self.storage.headers.range(0..offered)) };
+        let mut wired =
+            unsafe { WiredRecvs::new(self.storage.headers.range(first..first + offered)) };
         let result = sys::backend::recv(backend, socket, &mut wired, flags);
         let count = *result.as_ref().unwrap_or(&0);
         // After a shutdown the kernel fills the rest of the slots with empty messages, which do not count.
-        let ended = count < offered && self.storage.headers[count].name_len() == 0;
+        let ended = count < offered && self.storage.headers[first + count].name_len() == 0;
         // The kernel may also write to the header at which it finds an error.
-        self.touched = if ended { offered } else { offered.min(count + 1) };
+        self.touched = first + if ended { offered } else { offered.min(count + 1) };
         result
     }
 
-    /// Resets the fields that the kernel overwrote.
+    /// Resets the fields that the kernel overwrote, from slot `first` on.
     #[inline]
-    fn reset(&mut self) {
-        for i in 0..self.touched {
+    fn reset(&mut self, first: usize) {
+        for i in first..self.touched {
             let (name, control) = (self.storage.names.pointer(i), self.storage.controls.pointer(i));
             let header = self.storage.headers.at(i);
             debug_assert!(std::ptr::eq(header.buffers().0, self.buffers.pointer(i)));
@@ -113,7 +115,7 @@ impl Slots {
             header.set_control(control.cast(), CONTROL_SPACE);
             header.clear_flags();
         }
-        self.touched = 0;
+        self.touched = first;
     }
 
     /// Sets the result and source of slot `i`, as a receive would.

@@ -30,7 +30,7 @@ pub(crate) use socket::{
 pub(super) use socket::{is_inet, waits};
 #[cfg(feature = "tokio")]
 pub(crate) use system::has_error;
-pub(crate) use system::{clock_time, kernel_release};
+pub(crate) use system::{clock_time, kernel_release, wait_readable};
 
 /// The bytes of a path in an address.
 pub(super) fn path_bytes(path: &Path) -> &[u8] {

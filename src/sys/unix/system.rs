@@ -1,13 +1,15 @@
-//! Clocks, the kernel's release, and a socket's pending error.
+//! Clocks, the kernel's release, and a socket's events.
 
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
-#[cfg(feature = "tokio")]
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::thread;
 use std::time::Duration;
+
+use libc::{c_int, c_short};
 
 /// Reads a clock: the time since its epoch.
 pub(crate) fn clock_time(clock: i32) -> io::Result<Duration> {
@@ -40,8 +42,33 @@ pub(crate) fn kernel_release() -> Option<String> {
 /// Whether the socket has a pending error, or a report in its error queue. Does not wait.
 #[cfg(feature = "tokio")]
 pub(crate) fn has_error(socket: BorrowedFd<'_>) -> bool {
-    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
+    poll(socket, 0, 0).is_ok_and(|ready| ready & libc::POLLERR != 0)
+}
+
+/// Waits until the socket is readable, a signal comes or `timeout` passes, in whole milliseconds. Returns false if the socket
+/// was shut down for receiving.
+pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration) -> bool {
+    #[cfg(linux_like)]
+    const SHUT_DOWN: c_short = libc::POLLRDHUP | libc::POLLHUP;
+    #[cfg(not(linux_like))]
+    const SHUT_DOWN: c_short = libc::POLLHUP;
+    let millis = timeout.as_nanos().div_ceil(1_000_000).min(c_int::MAX as u128) as c_int;
+    match poll(socket, libc::POLLIN | SHUT_DOWN, millis) {
+        Ok(ready) if ready & SHUT_DOWN != 0 => return false,
+        Ok(ready) if ready & libc::POLLIN != 0 || ready == 0 => {}
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        // Reports wait in the error queue. No poll can ignore them, so each would return at once.
+        _ => thread::sleep(timeout.min(Duration::from_millis(1))),
+    }
+    true
+}
+
+/// Waits for events, at most `millis`, and returns them.
+fn poll(socket: BorrowedFd<'_>, events: c_short, millis: c_int) -> io::Result<c_short> {
+    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
     // SAFETY: `poll` is one writable pollfd.
-    let ready = unsafe { libc::poll(&mut poll, 1, 0) };
-    ready > 0 && poll.revents & libc::POLLERR != 0
+    match unsafe { libc::poll(&mut poll, 1, millis) } {
+        0.. => Ok(poll.revents),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

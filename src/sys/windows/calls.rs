@@ -4,10 +4,11 @@
 
 use std::io;
 use std::os::windows::io::BorrowedSocket;
-use std::{ptr, slice};
+use std::time::Duration;
+use std::{ptr, slice, thread};
 
 use windows_sys::Win32::Networking::WinSock::{
-    MSG_CTRUNC, MSG_DONTROUTE, MSG_PEEK, MSG_TRUNC, POLLRDNORM, POLLWRNORM, WSAEMSGSIZE,
+    MSG_CTRUNC, MSG_DONTROUTE, MSG_PEEK, MSG_TRUNC, POLLHUP, POLLRDNORM, POLLWRNORM, WSAEMSGSIZE,
     WSAESHUTDOWN, WSAEWOULDBLOCK, WSAMSG, WSAPOLLFD, WSAPoll, WSARecvFrom, WSASendMsg, WSASendTo,
 };
 
@@ -123,11 +124,30 @@ unsafe fn buffer_bytes(msg: &WSAMSG) -> u32 {
 /// Returns `WouldBlock` if the socket is not ready. Windows has no flag for a non-blocking call.
 #[cold]
 fn check_ready(socket: BorrowedSocket<'_>, events: i16) -> io::Result<()> {
+    match poll(socket, events, 0)? {
+        0 => Err(io::Error::from_raw_os_error(WSAEWOULDBLOCK)),
+        _ => Ok(()),
+    }
+}
+
+/// Waits until the socket is readable or `timeout` passes, in whole milliseconds. Returns false if the socket was shut down.
+pub(crate) fn wait_readable(socket: BorrowedSocket<'_>, timeout: Duration) -> bool {
+    let millis = timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32;
+    match poll(socket, POLLRDNORM, millis) {
+        Ok(ready) if ready & POLLHUP != 0 => return false,
+        Ok(ready) if ready & POLLRDNORM != 0 || ready == 0 => {}
+        // An error that no receive returns must not cause a busy loop.
+        _ => thread::sleep(timeout.min(Duration::from_millis(1))),
+    }
+    true
+}
+
+/// Waits for events, at most `millis`, and returns them.
+fn poll(socket: BorrowedSocket<'_>, events: i16, millis: i32) -> io::Result<i16> {
     let mut poll = WSAPOLLFD { fd: handle(socket), events, revents: 0 };
     // SAFETY: `poll` is one writable WSAPOLLFD.
-    match unsafe { WSAPoll(&mut poll, 1, 0) } {
-        0 => Err(io::Error::from_raw_os_error(WSAEWOULDBLOCK)),
-        1.. => Ok(()),
+    match unsafe { WSAPoll(&mut poll, 1, millis) } {
+        0.. => Ok(poll.revents),
         _ => Err(last_error()),
     }
 }

@@ -8,6 +8,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use calls::wait_readable;
 pub(crate) use options::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
 };

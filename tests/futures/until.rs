@@ -1,0 +1,102 @@
+//! Receives until a batch is full or a deadline passes.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use mmsg::{AsyncBatchSocket, Offload, RecvBatch};
+use tokio::net::UdpSocket;
+
+use super::{once, run, udp};
+use crate::common::sockets::{self, settle, udp4};
+use crate::common::{TIME_LIMIT, has_icmp_errors, is_emulated, is_refused, numbered, repetitions};
+
+const SLOTS: usize = 10;
+/// How late a call may be where the system runs the thread in time: tokio's timer rounds up.
+const LATE: Duration = Duration::from_millis(if cfg!(windows) { 20 } else { 3 });
+
+fn data(batch: &RecvBatch) -> Vec<Vec<u8>> {
+    batch.iter().map(|datagram| datagram.data().to_vec()).collect()
+}
+
+async fn a_deadline_is_kept(socket: &impl AsyncBatchSocket<Socket = UdpSocket>, wait: Duration) {
+    let (from, to) = (udp4(), socket.tokio_socket().local_addr().expect("it is bound"));
+    let sent = numbered(SLOTS, 20);
+    for waiting in [0, 1, SLOTS - 1, SLOTS] {
+        let mut late = Duration::MAX;
+        for _ in 0..repetitions(100, 1_000) {
+            sent[..waiting].iter().for_each(|data| drop(from.send_to(data, to)));
+            settle();
+            let mut batch = RecvBatch::for_gro(SLOTS);
+            let start = Instant::now();
+            let added = socket.recv_more_until(&mut batch, start + wait).await.expect("no error");
+            let took = start.elapsed();
+            assert_eq!((added, data(&batch)), (waiting, sent[..waiting].to_vec()));
+            assert!(waiting == SLOTS || took >= wait, "gave up after {took:?}");
+            late = took.saturating_sub(wait);
+            if late < LATE || is_emulated() {
+                break;
+            }
+        }
+        assert!(late < LATE || is_emulated(), "late by {late:?} with {waiting}");
+    }
+}
+
+#[test]
+fn a_deadline_is_kept_whatever_waits() {
+    run(async {
+        for wait in [0, 20].map(Duration::from_millis) {
+            // What came before tokio has looked at the socket is there as well.
+            a_deadline_is_kept(&udp().0, wait).await;
+            a_deadline_is_kept(&Offload::new(udp().0).expect("a UDP socket"), wait).await;
+        }
+    });
+}
+
+#[test]
+fn what_came_before_a_future_was_dropped_is_in_the_batch() {
+    run(async {
+        let ((socket, to), from) = (udp(), udp4());
+        let sent = numbered(SLOTS, 20);
+        let mut batch = RecvBatch::new(SLOTS, 64);
+        let deadline = Instant::now() + TIME_LIMIT;
+        for (i, data) in sent.iter().enumerate() {
+            // Dropped while it waits, and when it was never polled.
+            drop(socket.recv_more_until(&mut batch, deadline));
+            assert!(once(pin!(socket.recv_more_until(&mut batch, deadline))).await.is_none());
+            from.send_to(data, to).expect("loopback takes it");
+            // Polled until this one is in the batch, and then dropped.
+            while batch.message_count() <= i {
+                socket.tokio_socket().readable().await.expect("it comes");
+                let done = once(pin!(socket.recv_more_until(&mut batch, deadline))).await;
+                assert_eq!(done.is_some(), batch.message_count() == SLOTS);
+            }
+        }
+        assert_eq!(data(&batch), sent);
+        let full = socket.recv_more_until(&mut batch, deadline).await;
+        assert_eq!((full.expect("no slot is free"), batch.message_count()), (0, SLOTS));
+    });
+}
+
+#[test]
+fn an_error_leaves_what_came_before_it() {
+    if !has_icmp_errors("errors before a deadline") {
+        return;
+    }
+    run(async {
+        let (near, far) = sockets::connected();
+        let near = super::adopted(near);
+        let mut batch = RecvBatch::new(SLOTS, 64);
+        far.send(b"before").expect("loopback takes it");
+        settle();
+        let past = Instant::now();
+        assert_eq!(near.recv_more_until(&mut batch, past).await.expect("one is there"), 1);
+        drop(far);
+        near.send(b"to nobody").await.expect("loopback takes it");
+        let error =
+            near.recv_more_until(&mut batch, past + TIME_LIMIT).await.expect_err("nobody is there");
+        assert!(is_refused(&error), "{error}");
+        let soon = Instant::now() + Duration::from_millis(5);
+        assert_eq!(near.recv_more_until(&mut batch, soon).await.expect("nothing comes"), 0);
+        assert_eq!(data(&batch), [b"before"]);
+    });
+}

@@ -1,0 +1,339 @@
+//! Receives behind the messages of a batch: what waits, and what comes until a deadline.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMeta};
+
+use super::doubles::Double;
+use crate::common::recv::{OwnedDatagram, in_one_receive};
+use crate::common::sockets::{addr, connected, settle, udp4};
+use crate::common::threads::Call;
+use crate::common::{has_icmp_errors, is_emulated, is_refused, numbered, repetitions, would_block};
+
+const SLOTS: usize = 10;
+/// How late a call may be where the system runs the thread in time; Windows counts in ticks.
+const LATE: Duration = Duration::from_millis(if cfg!(windows) { 20 } else { 2 });
+
+fn data(batch: &RecvBatch) -> Vec<Vec<u8>> {
+    batch.iter().map(|datagram| datagram.data().to_vec()).collect()
+}
+
+fn send(to: &UdpSocket, payloads: &[Vec<u8>]) {
+    let from = udp4();
+    for data in payloads {
+        from.send_to(data, addr(to)).expect("loopback takes it");
+    }
+    settle();
+}
+
+fn in_millis(millis: u64) -> Instant {
+    Instant::now() + Duration::from_millis(millis)
+}
+
+/// Tries until a call is in time, which it is sooner or later on a machine that has other work.
+#[track_caller]
+pub(super) fn in_time(mut late_by: impl FnMut() -> Duration) {
+    let tries = repetitions(100, 1_000);
+    let best = (0..tries).map(|_| late_by()).find(|late| *late < LATE || is_emulated());
+    assert!(best.is_some(), "late {tries} times");
+}
+
+#[test]
+fn a_deadline_is_kept_whatever_waits() {
+    let socket = udp4();
+    let sent = numbered(SLOTS + 2, 20);
+    // Shorter than the wait.
+    socket.set_read_timeout(Some(Duration::from_millis(5))).expect("a timeout");
+    for nonblocking in [false, true] {
+        socket.set_nonblocking(nonblocking).expect("it can");
+        for waiting in [0, 1, SLOTS - 1, SLOTS, SLOTS + 2] {
+            in_time(|| {
+                send(&socket, &sent[..waiting]);
+                let mut batch = RecvBatch::new(SLOTS, 64);
+                let (start, wait) = (Instant::now(), Duration::from_millis(20));
+                let added = socket.recv_more_until(&mut batch, start + wait).expect("no error");
+                let took = start.elapsed();
+                assert_eq!((added, batch.message_count()), (waiting.min(SLOTS), added));
+                assert_eq!(data(&batch), sent[..added]);
+                // Those that did not fit.
+                while socket.recv_more(&mut RecvBatch::new(2, 64)).is_ok() {}
+                if waiting >= SLOTS {
+                    return took;
+                }
+                assert!(took >= wait, "gave up after {took:?}");
+                took - wait
+            });
+        }
+    }
+}
+
+#[test]
+fn after_the_deadline_all_that_waits_is_taken() {
+    let socket = udp4();
+    // More than one call takes.
+    let sent = numbered(repetitions(1_500, 50), 20);
+    let mut batch = RecvBatch::new(2_000, 64);
+    let past = Instant::now();
+    assert_eq!(socket.recv_more_until(&mut batch, past).expect("nothing is no error"), 0);
+    if crate::common::sockets::has_space_for(&socket, sent.len(), "many datagrams") {
+        send(&socket, &sent);
+        assert_eq!(socket.recv_more_until(&mut batch, past).expect("they are there"), sent.len());
+        assert_eq!(data(&batch), sent);
+    }
+}
+
+#[test]
+fn what_comes_meanwhile_is_added_and_the_last_ends_the_wait() {
+    let socket = udp4();
+    let (to, sent) = (addr(&socket), numbered(SLOTS, 20));
+    let net = Instant::now() + crate::common::TIME_LIMIT;
+    let receiver = Call::blocked(move || {
+        let mut batch = RecvBatch::new(SLOTS, 64);
+        (socket.recv_more_until(&mut batch, net), data(&batch))
+    });
+    let from = udp4();
+    for data in &sent {
+        assert!(!receiver.is_over());
+        from.send_to(data, to).expect("loopback takes it");
+    }
+    let (added, came) = receiver.result();
+    assert_eq!((added.expect("no error"), came), (SLOTS, sent));
+}
+
+#[test]
+fn receives_are_added_behind_what_is_there() {
+    let (near, far) = (udp4(), udp4());
+    let sent = numbered(7, 20);
+    let mut batch = RecvBatch::new(6, 10);
+    send(&near, &sent[..1]);
+    near.recv_into(&mut batch).expect("one is there");
+    // From a double, from another socket, pushed, and from the first again.
+    let double = Double::with_inbox(&sent[1..2]);
+    assert_eq!(double.recv_more(&mut batch).expect("one is there"), 1);
+    send(&far, &sent[2..4]);
+    let past = Instant::now();
+    assert_eq!(far.recv_more_until(&mut batch, past).expect("two are there"), 2);
+    let meta = RecvMeta::default();
+    assert!(batch.push(Some(addr(&far)), &sent[4], meta));
+    send(&near, &sent[5..]);
+    assert_eq!(near.recv_more_until(&mut batch, past).expect("two are there"), 1);
+    // It is full.
+    assert_eq!(near.recv_more(&mut batch).expect("no slot is free"), 0);
+    assert_eq!(near.recv_more_until(&mut batch, in_millis(60_000)).expect("no slot is free"), 0);
+    assert_eq!(double.recv_more(&mut batch).expect("no slot is free"), 0);
+    assert!(!batch.push(None, b"", meta));
+
+    let got: Vec<_> = batch.iter().map(OwnedDatagram::from).collect();
+    assert_eq!((got.len(), batch.message_count()), (6, 6));
+    for (got, sent) in got.iter().zip(&sent) {
+        assert_eq!((&got.data[..], got.truncated), (&sent[..10], true));
+    }
+    assert_eq!(got[1].from, Some(([192, 0, 2, 7], 7).into()));
+    assert_eq!(got[4].from, Some(addr(&far)));
+    assert!(got.iter().all(|got| got.from.is_some()));
+
+    // A receive into the batch begins anew.
+    assert_eq!(near.recv_into(&mut batch).expect("one is left"), 1);
+    assert_eq!(batch.iter().map(|d| d.data().to_vec()).collect::<Vec<_>>(), [&sent[6][..10]]);
+    assert!(would_block(near.recv_more(&mut batch)));
+    assert_eq!(batch.message_count(), 1, "unchanged");
+}
+
+#[test]
+fn a_coalesced_message_is_added_and_counted_once() {
+    let (near, far) =
+        (Offload::new(udp4()).expect("a socket"), Offload::new(udp4()).expect("a socket"));
+    let sent = numbered(30, 100);
+    let to = addr(far.get_ref());
+    let mut batch = RecvBatch::for_gro(8);
+    for part in sent.chunks(10) {
+        let msgs: Vec<_> = part.iter().map(|data| mmsg::SendMsg::to(to, data)).collect();
+        near.send_each(msgs, crate::common::no_failure).expect("loopback takes it");
+        settle();
+        while batch.datagram_count() % 10 > 0 || data(&batch).last() != part.last() {
+            let full = batch.message_count() == batch.slots();
+            if full {
+                // Without GRO each datagram is a message.
+                return assert!(!far.gro());
+            }
+            far.recv_more_until(&mut batch, Instant::now()).expect("they are there");
+        }
+    }
+    assert_eq!(data(&batch), sent);
+    assert_eq!(far.counters().received, 30);
+    let mut short = RecvBatch::new(4, 1_500);
+    if far.gro() {
+        let error = far.recv_more_until(&mut short, in_millis(60_000)).expect_err("too short");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn an_error_leaves_what_came_before_it() {
+    if !has_icmp_errors("errors before a deadline") {
+        return;
+    }
+    let (near, far) = connected();
+    let mut batch = RecvBatch::new(SLOTS, 64);
+    far.send(b"before").expect("loopback takes it");
+    settle();
+    assert_eq!(near.recv_more_until(&mut batch, Instant::now()).expect("one is there"), 1);
+    drop(far);
+    near.send(b"to nobody").expect("loopback takes it");
+    let error = near.recv_more_until(&mut batch, in_millis(60_000)).expect_err("nobody is there");
+    assert!(is_refused(&error), "{error}");
+    assert_eq!(data(&batch), [b"before"]);
+    // And the next call goes on.
+    assert_eq!(near.recv_more_until(&mut batch, in_millis(5)).expect("nothing comes"), 0);
+    assert_eq!(data(&batch), [b"before"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_socket_that_was_shut_down_ends_the_wait() {
+    let (near, far) = connected();
+    far.send(b"before").expect("loopback takes it");
+    settle();
+    near.shut_down_reads();
+    let mut batch = RecvBatch::new(SLOTS, 64);
+    let start = Instant::now();
+    let deadline = start + crate::common::TIME_LIMIT;
+    assert_eq!(near.recv_more_until(&mut batch, deadline).expect("the end is no error"), 1);
+    assert_eq!(near.recv_more_until(&mut batch, deadline).expect("the end is no error"), 0);
+    assert!(start.elapsed() < crate::common::TIME_LIMIT);
+    assert_eq!(data(&batch), [b"before"]);
+}
+
+#[cfg(target_os = "linux")]
+trait ShutDown {
+    fn shut_down_reads(&self);
+}
+
+#[cfg(target_os = "linux")]
+impl ShutDown for UdpSocket {
+    fn shut_down_reads(&self) {
+        socket2::SockRef::from(self).shutdown(std::net::Shutdown::Read).expect("it is connected");
+    }
+}
+
+/// A poll never leaves out that the error queue holds something.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_in_the_error_queue_makes_no_busy_loop() {
+    use std::os::fd::AsRawFd;
+    let (socket, nobody) = (udp4(), udp4());
+    mmsg::Ancillary::ERRORS.require(&socket).expect("Linux has it");
+    let to = addr(&nobody);
+    drop(nobody);
+    let from = udp4();
+    let mut batch = RecvBatch::new(2, 64);
+    in_time(|| {
+        socket.send_to(b"to nobody", to).expect("loopback takes it");
+        crate::common::sockets::settle_answers();
+        // Takes the error from the socket, and not from its queue.
+        while would_block_or_refused(socket.recv_more(&mut batch)) {}
+        let mut look = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: one `pollfd`, which outlives the call.
+        assert_eq!(unsafe { libc::poll(&mut look, 1, 0) }, 1, "the report is there");
+        let (start, before) = (Instant::now(), cpu_time());
+        let deadline = start + Duration::from_millis(60);
+        assert_eq!(socket.recv_more_until(&mut batch, deadline).expect("nothing comes"), 0);
+        let (took, cpu) = (start.elapsed(), cpu_time() - before);
+        assert!(took >= Duration::from_millis(60));
+        (took - Duration::from_millis(60)).max(cpu.saturating_sub(Duration::from_millis(10)))
+    });
+    // What comes is taken all the same.
+    let own = socket.try_clone().expect("a second descriptor");
+    let receiver = Call::blocked(move || {
+        let mut batch = RecvBatch::new(1, 64);
+        own.recv_more_until(&mut batch, Instant::now() + crate::common::TIME_LIMIT)
+            .map(|_| data(&batch))
+    });
+    from.send_to(b"it", addr(&socket)).expect("loopback takes it");
+    assert_eq!(receiver.result().expect("it came"), [b"it"]);
+}
+
+/// Whether to call again.
+#[cfg(target_os = "linux")]
+fn would_block_or_refused(result: std::io::Result<usize>) -> bool {
+    is_refused(&result.expect_err("nothing was sent"))
+}
+
+/// That of this thread.
+#[cfg(target_os = "linux")]
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes one `timespec`.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    assert_eq!(result, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// A batch beside a list of what is in it, over receives, pushes and clears in any order.
+#[test]
+fn a_batch_holds_what_was_added_whatever_was_done_before() {
+    let sockets = [udp4(), udp4()];
+    // One whose messages have metadata, and one whose have none.
+    let meta = mmsg::Ancillary::HOP_LIMIT.enable(&sockets[0]).expect("an option");
+    sockets.iter().for_each(|socket| socket.set_nonblocking(true).expect("it can"));
+    let from = udp4();
+    let mut waiting: [VecDeque<Vec<u8>>; 2] = Default::default();
+    let (mut batch, mut twin) = (RecvBatch::new(7, 16), Vec::new());
+    let numbers = numbered(repetitions(4_000, 400), 20);
+    let mut state = 1u32;
+    let mut random = |below: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        ((state >> 16) % below) as usize
+    };
+    for data in numbers {
+        let which = random(2);
+        match random(8) {
+            0 => {
+                batch.clear();
+                twin.clear();
+            }
+            1 => {
+                let added = batch.push(Some(addr(&from)), &data, RecvMeta::default());
+                assert_eq!(added, twin.len() < 7);
+                twin.extend(added.then_some((data, false)));
+            }
+            2..5 => {
+                from.send_to(&data, addr(&sockets[which])).expect("loopback takes it");
+                waiting[which].push_back(data);
+            }
+            step => {
+                settle();
+                let (socket, waiting) = (&sockets[which], &mut waiting[which]);
+                let result = match step {
+                    5 => {
+                        twin.clear();
+                        socket.recv_into(&mut batch)
+                    }
+                    6 => socket.recv_more(&mut batch),
+                    _ => socket.recv_more_until(&mut batch, Instant::now()),
+                };
+                let free = 7 - twin.len();
+                let added = result.unwrap_or_else(|error| {
+                    assert!(error.kind() == ErrorKind::WouldBlock && waiting.is_empty());
+                    0
+                });
+                let all = waiting.len().min(free);
+                assert_eq!(added, if step == 7 { all } else { in_one_receive(all) });
+                let has_meta = which == 0 && !meta.is_empty();
+                twin.extend(waiting.drain(..added).map(|data| (data, has_meta)));
+            }
+        }
+        assert_eq!(batch.message_count(), twin.len());
+        for (message, (data, has_meta)) in batch.messages().zip(&twin) {
+            assert_eq!((message.data(), message.truncated()), (&data[..16], true));
+            assert_eq!(message.addr(), Some(addr(&from)));
+            assert_eq!(message.meta().hop_limit.is_some(), *has_meta);
+        }
+        assert!(
+            batch.iter_mut().map(|d| d.data().to_vec()).eq(twin.iter().map(|t| t.0[..16].to_vec()))
+        );
+    }
+}
