@@ -61,6 +61,16 @@ fn dns_forwarder() {
 }
 
 #[test]
+fn dns_proxy() {
+    assert_prints("dns_proxy", &["100 questions answered, each by its task"]);
+}
+
+#[test]
+fn collector() {
+    assert_prints("collector", &["stored 100 + 100 + 50 datagrams"]);
+}
+
+#[test]
 fn game_server() {
     assert_prints("game_server", &["320 states for 32 players"]);
 }

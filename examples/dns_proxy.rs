@@ -1,0 +1,100 @@
+//! A DNS proxy of tasks: each question waits for its answer in a task of its own, and one task sends all answers.
+//!
+//! ```text
+//! cargo run --release --features tokio --example dns_proxy
+//! ```
+//!
+//! A task owns its question and what it takes to answer later: the client's address, and the options by which the answer
+//! leaves from the address that was asked. The channel bounds the tasks: a question without a place for its answer is
+//! dropped. Here a made-up resolver ignores what it hears for the first time, so that all is asked twice.
+
+use std::{collections::HashSet, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use mmsg::{Ancillary, RecvBatch, SendMeta, SendMsg, SendQueue, prelude::*};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::time::timeout;
+
+/// To whom, by which options, and what.
+type Answer = (SocketAddr, SendMeta, Vec<u8>);
+
+/// Asks the resolver from a port of its own, up to six times.
+async fn resolve(resolver: SocketAddr, question: Vec<u8>) -> io::Result<Vec<u8>> {
+    let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    socket.connect(resolver).await?;
+    for tries in 0..6 {
+        let mut answer = vec![0; 1232];
+        socket.send(&question).await?;
+        let received = timeout(Duration::from_millis(20 << tries), socket.recv(&mut answer));
+        if let Ok(len) = received.await {
+            answer.truncate(len?);
+            if answer.get(..2) == question.get(..2) {
+                return Ok(answer);
+            }
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+async fn ask(clients: Arc<UdpSocket>, resolver: SocketAddr, answers: Sender<Answer>) {
+    let mut batch = RecvBatch::new(64, 1232);
+    loop {
+        if let Err(error) = clients.recv_into(&mut batch).await {
+            eprintln!("receive: {error}");
+        }
+        for datagram in batch.iter().filter(|datagram| !datagram.truncated()) {
+            let (question, meta) = (datagram.data().to_vec(), datagram.meta().reply_meta());
+            let place = answers.clone().try_reserve_owned();
+            let (Some(client), Ok(place)) = (datagram.addr(), place) else { continue };
+            tokio::spawn(async move {
+                match resolve(resolver, question).await {
+                    Ok(answer) => drop(place.send((client, meta, answer))),
+                    Err(error) => eprintln!("resolver: {error}"),
+                }
+            });
+        }
+    }
+}
+
+async fn answer(clients: Arc<UdpSocket>, mut answers: Receiver<Answer>) -> io::Result<()> {
+    let (mut ready, mut queue) = (Vec::new(), SendQueue::new(1 << 20));
+    while answers.recv_many(&mut ready, 256).await > 0 {
+        for (client, meta, answer) in ready.drain(..) {
+            if let Err(error) = queue.push(&SendMsg::to(client, &answer).with_meta(&meta)) {
+                eprintln!("answer: {error}");
+            }
+        }
+        clients.flush_each(&mut queue, |_, error| eprintln!("answer: {error}")).await?;
+    }
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> io::Result<()> {
+    let resolver = UdpSocket::bind("127.0.0.1:0").await?;
+    let clients = Arc::new(UdpSocket::bind("127.0.0.1:0").await?);
+    Ancillary::DEST.require(&clients)?;
+    let client = UdpSocket::bind("127.0.0.1:0").await?;
+    client.connect(clients.local_addr()?).await?;
+    let (places, answers) = mpsc::channel(1000);
+    tokio::spawn(ask(clients.clone(), resolver.local_addr()?, places));
+    tokio::spawn(answer(clients, answers));
+    tokio::spawn(async move {
+        let (mut batch, mut heard) = (RecvBatch::new(64, 1232), HashSet::new());
+        while resolver.recv_into(&mut batch).await.is_ok() {
+            let again = batch.iter().filter(|question| !heard.insert(question.data().to_vec()));
+            let replies = again.filter_map(|question| question.reply(question.data()));
+            let _ = resolver.send_each(replies, |_, error| eprintln!("resolver: {error}")).await;
+        }
+    });
+
+    let questions: Vec<_> = (0..100u16).map(|id| id.to_be_bytes().repeat(8)).collect();
+    client.send_each(questions.iter().map(|q| SendMsg::new(q)), |_, e| panic!("{e}")).await?;
+    let (mut batch, mut answered) = (RecvBatch::new(64, 1232), HashSet::new());
+    while answered.len() < questions.len() {
+        client.recv_into(&mut batch).await?;
+        answered.extend(batch.iter().filter_map(|a| questions.iter().position(|q| q == a.data())));
+    }
+    println!("{} questions answered, each by its task", answered.len());
+    Ok(())
+}
