@@ -140,8 +140,8 @@ impl SendQueue {
     /// Adds a datagram whose payload `fill` writes into the queue's memory: what is encrypted or encoded there needs no
     /// buffer and no copy.
     ///
-    /// `fill` gets `max_len` zero bytes and returns how many of them, from the first on, belong to the payload. Clearing
-    /// them takes time: ask for no more than it may need. The payload of `msg` goes before them, as a header;
+    /// `fill` gets `max_len` zero bytes and returns how many of them, from the first on, belong to the payload. To push
+    /// nothing, return `usize::MAX`. Clearing the bytes takes time: ask for no more than it may need. The payload of `msg` goes before them, as a header;
     /// [`SendMsg::to`]`(dest, &[])` has none. Destination and options are those of `msg`.
     ///
     /// ```
@@ -150,9 +150,9 @@ impl SendQueue {
     /// # let peer = socket.local_addr()?;
     /// let (mut queue, packet) = (SendQueue::new(1 << 20), b"hello");
     /// for counter in 0u64..3 {
-    ///     queue.push_with(&SendMsg::to(peer, &counter.to_be_bytes()), packet.len(), |frame| {
-    ///         frame.copy_from_slice(packet);
-    ///         frame.iter_mut().for_each(|byte| *byte ^= 0x2a); // Encrypts it.
+    ///     queue.push_with(&SendMsg::to(peer, &counter.to_be_bytes()), packet.len(), |body| {
+    ///         body.copy_from_slice(packet);
+    ///         body.iter_mut().for_each(|byte| *byte ^= 0x2a); // Encrypts it.
     ///         packet.len()
     ///     })?;
     /// }

@@ -13,7 +13,7 @@ use crate::sys::{self, AsSocket};
 
 /// Sends from iterators and queues, and goes on past each message that fails.
 ///
-/// Every [`BatchSocket`] implements it, `dyn BatchSocket` included. It is a separate trait because a `dyn BatchSocket`
+/// Every [`BatchSocket`] implements it, `dyn BatchSocket` included (but for `recv_more_until`). It is a separate trait because a `dyn BatchSocket`
 /// cannot have methods with type parameters.
 ///
 /// Iterators may yield messages or references to messages, so slices and arrays work as well.
@@ -163,7 +163,8 @@ pub trait BatchSocketExt: BatchSocket {
     /// thread also receives from it. Signals do not end the call. It may return a millisecond after the deadline, or
     /// later if the system does not run the thread. It needs a descriptor, so it is not on `dyn BatchSocket`.
     ///
-    /// If it returns `Ok` before the deadline and the batch is not full, the socket was shut down.
+    /// A full batch returns 0 at once: [`clear`](RecvBatch::clear) it first. If the call returns `Ok` before the deadline and
+    /// the batch is not full, the socket was shut down.
     ///
     /// ```
     /// use mmsg::{RecvBatch, prelude::*};

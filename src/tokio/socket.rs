@@ -206,6 +206,10 @@ pub trait AsyncBatchSocket: Sync {
     {
         async move {
             let before = batch.message_count();
+            if before == batch.slots() {
+                // A loop that forgot to clear the batch must not occupy the thread.
+                tokio::task::yield_now().await;
+            }
             while batch.message_count() < batch.slots() {
                 let free = batch.slots() - batch.message_count();
                 let mut call = || self.batch_call(&mut |socket| socket.recv_more(batch));
