@@ -4,9 +4,10 @@
 //! cargo run --release --features tokio --example dns_proxy
 //! ```
 //!
-//! A task owns its question and what it takes to answer later: the client's address, and the options by which the answer
-//! leaves from the address that was asked. The channel bounds the tasks: a question without a place for its answer is
-//! dropped. Here a made-up resolver ignores what it hears for the first time, so that all is asked twice.
+//! A task owns its question, the client's address, and the options that make the answer leave from the address that was
+//! asked. The channel bounds the tasks: a question without a place for its answer is dropped. An answer counts by its port
+//! and ID; `dns_forwarder.rs` also compares the question. A made-up resolver ignores each question once, so every task asks
+//! twice, and the program prints "100 questions answered, each by its task".
 
 use std::{collections::HashSet, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -15,7 +16,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::timeout;
 
-/// To whom, by which options, and what.
+/// The client, the options of the answer, and the answer.
 type Answer = (SocketAddr, SendMeta, Vec<u8>);
 
 /// Asks the resolver from a port of its own, up to six times.

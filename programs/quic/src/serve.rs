@@ -58,8 +58,9 @@ pub async fn run(
             () = stop.notified() => break,
         };
         let Some(incoming) = incoming else { break };
-        let place = Arc::clone(&unproven).try_acquire_owned().ok();
-        if place.is_none() && !incoming.remote_address_validated() {
+        let is_proven = incoming.remote_address_validated();
+        let place = if is_proven { None } else { Arc::clone(&unproven).try_acquire_owned().ok() };
+        if place.is_none() && !is_proven {
             // The client must come back with a token, which only reaches the true owner of its address. This takes no
             // memory.
             let _ = incoming.retry();
