@@ -1,0 +1,125 @@
+//! A WireGuard node: gotatun's protocol between a TUN device and UDP in batches.
+//!
+//! ```text
+//! cargo build --release -p wireguard
+//! sudo target/release/wireguard /etc/wireguard/wg0.conf
+//! ```
+//!
+//! The configuration has wg-quick's form. Routes beyond the networks of `Address` are yours to make
+//! (`ip route add 192.0.2.0/24 dev wg0`), as are firewall rules and DNS.
+//!
+//! gotatun has traits for its sockets and devices: `udp.rs` implements the former by this crate, `tun.rs` the latter by
+//! tun-rs. `--udp stock` takes gotatun's own sockets instead, so that the two can be compared.
+
+mod config;
+mod tun;
+mod udp;
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use gotatun::device::DeviceBuilder;
+use gotatun::udp::UdpTransportFactory;
+use gotatun::udp::socket::UdpSocketFactory;
+use tokio::signal::unix::{SignalKind, signal};
+
+use config::Config;
+use tun::Tun;
+use udp::Batched;
+
+/// A WireGuard node, until SIGINT or SIGTERM.
+#[derive(Parser)]
+#[command(name = "wireguard", version)]
+struct Options {
+    /// Configuration in wg-quick's form: [Interface] with PrivateKey, Address, ListenPort, MTU; [Peer] with PublicKey,
+    /// PresharedKey, AllowedIPs, Endpoint, PersistentKeepalive.
+    config: PathBuf,
+
+    /// Name of the TUN device; the configuration's file name without its ending if left out.
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+
+    /// Sockets: this crate's, or gotatun's own.
+    #[arg(long, value_enum, default_value_t = Udp::Mmsg)]
+    udp: Udp,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Udp {
+    Mmsg,
+    Stock,
+}
+
+fn main() -> ExitCode {
+    let Err(error) = run(&Options::parse()) else { return ExitCode::SUCCESS };
+    let _ = writeln!(io::stderr(), "error: {error}");
+    ExitCode::FAILURE
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    let path = options.config.display();
+    let text =
+        std::fs::read_to_string(&options.config).map_err(|error| format!("{path}: {error}"))?;
+    let config = Config::parse(&text).map_err(|error| format!("{path}: {error}"))?;
+    let stem = options.config.file_stem().unwrap_or_default().to_string_lossy();
+    let device = options.device.as_deref().unwrap_or(&stem);
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("tokio: {error}"))?;
+    runtime.block_on(async {
+        let tun = Tun::new(device, &config)?;
+        match options.udp {
+            Udp::Mmsg => {
+                let udp = Batched::default();
+                serve(config, device, &tun, udp.clone()).await?;
+                say(udp);
+            }
+            Udp::Stock => serve(config, device, &tun, UdpSocketFactory::default()).await?,
+        }
+        say(tun);
+        Ok(())
+    })
+}
+
+/// Runs the node until a signal, and prints what each peer got.
+async fn serve(
+    config: Config,
+    name: &str,
+    tun: &Tun,
+    udp: impl UdpTransportFactory,
+) -> Result<(), String> {
+    let on = |kind| signal(kind).map_err(|error| format!("signals: {error}"));
+    let (mut int, mut term) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
+    let mut device = DeviceBuilder::new()
+        .with_udp(udp)
+        .with_ip(tun.clone())
+        .with_private_key(config.private_key)
+        .with_listen_port(config.port)
+        .with_peers(config.peers)
+        .build()
+        .await
+        .map_err(|error| error.to_string())?;
+    let port = device.read(async |device| device.listen_port()).await;
+    say(format_args!("listening on port {port}, device {name}\n"));
+    let ended = tokio::select! {
+        () = device.wait() => Err(format!("TUN device {name} is gone, or the UDP socket failed")),
+        _ = int.recv() => Ok(()),
+        _ = term.recv() => Ok(()),
+    };
+    for peer in device.peers().await {
+        let (stats, key) = (peer.stats, config::encode(peer.peer.public_key));
+        say(format_args!(
+            "peer {key}: received {} bytes, sent {}\n",
+            stats.rx_bytes, stats.tx_bytes
+        ));
+    }
+    device.stop().await;
+    ended
+}
+
+/// Prints at once, also into a pipe. A pipe that was closed does not end the work.
+fn say(text: impl Display) {
+    let mut out = io::stdout().lock();
+    let _ = write!(out, "{text}").and_then(|()| out.flush());
+}

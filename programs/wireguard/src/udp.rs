@@ -1,0 +1,161 @@
+//! gotatun's UDP by `mmsg`: sends leave as GSO batches, and coalesced messages come in by GRO.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use gotatun::packet::{Packet, PacketBufPool};
+use gotatun::udp::{UdpRecv, UdpSend, UdpTransportFactory, UdpTransportFactoryParams};
+use mmsg::{Offload, RecvBatch, SendMsg, prelude::*};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+
+/// Packets that gotatun collects for one call.
+const SENT_AT_ONCE: usize = 256;
+/// Coalesced messages received by one call.
+const SLOTS: usize = 16;
+
+/// Makes gotatun's socket, and keeps a handle of it for the counters.
+#[derive(Clone, Default)]
+pub struct Batched(Arc<OnceLock<Transport>>);
+
+/// The socket, for gotatun to send and receive by.
+#[derive(Clone)]
+pub struct Transport(Arc<Shared>);
+
+struct Shared {
+    socket: Offload<UdpSocket>,
+    send_errors: AtomicU64,
+    recv_errors: AtomicU64,
+}
+
+impl UdpTransportFactory for Batched {
+    type Send = Transport;
+    type Recv = Transport;
+
+    async fn bind(
+        &mut self,
+        params: &UdpTransportFactoryParams,
+    ) -> io::Result<(Transport, Transport)> {
+        let socket = match params.addr {
+            Some(addr) => bind(SocketAddr::new(addr, params.port), params.fwmark),
+            None => bind((Ipv6Addr::UNSPECIFIED, params.port).into(), params.fwmark)
+                // A kernel without IPv6.
+                .or_else(|_| bind(([0, 0, 0, 0], params.port).into(), params.fwmark)),
+        }?;
+        let (send_errors, recv_errors) = (AtomicU64::new(0), AtomicU64::new(0));
+        let transport = Transport(Arc::new(Shared { socket, send_errors, recv_errors }));
+        // gotatun binds again after a change of its configuration, which this program never makes.
+        let transport = self.0.get_or_init(|| transport).clone();
+        Ok((transport.clone(), transport))
+    }
+}
+
+fn bind(addr: SocketAddr, mark: Option<u32>) -> io::Result<Offload<UdpSocket>> {
+    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    if addr.is_ipv6() {
+        socket.set_only_v6(!addr.ip().is_unspecified())?;
+    }
+    if let Some(mark) = mark {
+        socket.set_mark(mark)?;
+    }
+    socket.bind(&addr.into())?;
+    Offload::new(UdpSocket::from_std(socket.into())?)
+}
+
+impl UdpSend for Transport {
+    type SendManyBuf = ();
+
+    async fn send_to(&self, packet: Packet, destination: SocketAddr) -> io::Result<()> {
+        self.send_many_to(&mut (), &mut vec![(packet, destination)]).await
+    }
+
+    fn max_number_of_packets_to_send(&self) -> usize {
+        SENT_AT_ONCE
+    }
+
+    /// A packet that fails is lost alone: gotatun would drop all that an error leaves.
+    async fn send_many_to(
+        &self,
+        _: &mut (),
+        packets: &mut Vec<(Packet, SocketAddr)>,
+    ) -> io::Result<()> {
+        let msgs = packets.iter().map(|(packet, dest)| SendMsg::to(*dest, packet));
+        let failed = |_, _| _ = self.0.send_errors.fetch_add(1, Relaxed);
+        let result = self.0.socket.send_each(msgs, failed).await;
+        packets.clear();
+        result.map(drop)
+    }
+
+    fn local_addr(&self) -> io::Result<Option<SocketAddr>> {
+        self.0.socket.get_ref().local_addr().map(Some)
+    }
+}
+
+/// What gotatun keeps between receives.
+pub struct Received(RecvBatch);
+
+impl Default for Received {
+    fn default() -> Self {
+        Self(RecvBatch::for_gro(SLOTS))
+    }
+}
+
+impl UdpRecv for Transport {
+    type RecvManyBuf = Received;
+
+    async fn recv_from(&mut self, pool: &mut PacketBufPool) -> io::Result<(Packet, SocketAddr)> {
+        let mut packets = Vec::new();
+        // A batch of one datagram, so that none is lost between calls. gotatun's device does not call this.
+        let mut batch = Received(RecvBatch::new(1, 65_535));
+        loop {
+            self.recv_many_from(&mut batch, pool, &mut packets).await?;
+            if let Some(packet) = packets.pop() {
+                return Ok(packet);
+            }
+        }
+    }
+
+    /// No error is returned: gotatun would receive no more.
+    async fn recv_many_from(
+        &mut self,
+        Received(batch): &mut Received,
+        pool: &mut PacketBufPool,
+        packets: &mut Vec<(Packet, SocketAddr)>,
+    ) -> io::Result<()> {
+        while self.0.socket.recv_into(batch).await.is_err() {
+            self.0.recv_errors.fetch_add(1, Relaxed);
+            // An error that lasts does not take the whole CPU.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        for datagram in batch.iter() {
+            let Some(mut source) = datagram.addr() else { continue };
+            // gotatun compares sources with endpoints, which have IPv4's form.
+            source.set_ip(source.ip().to_canonical());
+            let mut packet = pool.get();
+            packet.buf_mut().clear();
+            packet.buf_mut().extend_from_slice(datagram.data());
+            packets.push((packet, source));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Batched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Transport(shared)) = self.0.get() else { return Ok(()) };
+        let counters = shared.socket.counters();
+        let (sent, failed) = (counters.sent, shared.send_errors.load(Relaxed));
+        let (calls, batches) = (counters.send_calls, counters.sent_batches);
+        let errors = shared.recv_errors.load(Relaxed);
+        writeln!(
+            f,
+            "udp sent: datagrams {sent}, failed {failed}, calls {calls}, GSO batches {batches}"
+        )?;
+        writeln!(f, "udp received: datagrams {}, errors {errors}", counters.received)
+    }
+}

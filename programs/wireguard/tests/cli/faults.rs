@@ -1,0 +1,168 @@
+//! Networks and peers that do what they should not.
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::kit::{
+    Config, FAR_INSIDE, NEAR_INSIDE, Node, assert_nothing_lost, inside, number, with_nodes,
+};
+use crate::running::receive;
+use crate::veth::{FAR, FAR_ROUTED, ip};
+
+/// Passes datagrams on between the node at `to` and whoever else sends, and until `ends` mistreats them: each comes
+/// twice, corrupt copies come before it, old ones after it, and each fourth is late.
+fn relay(socket: &UdpSocket, to: SocketAddr, ends: &AtomicBool) {
+    socket.set_read_timeout(Some(Duration::from_millis(20))).expect("a read timeout");
+    let (mut other, mut late) = (None, None);
+    let (mut old, mut count, mut buffer) = (VecDeque::new(), 0, [0; 2048]);
+    let send = |data: &[u8], dest| _ = socket.send_to(data, dest);
+    while !ends.load(Ordering::Relaxed) {
+        let Ok((len, from)) = socket.recv_from(&mut buffer) else {
+            // Nothing will overtake the late one any more.
+            if let Some((data, dest)) = late.take() {
+                let data: Vec<u8> = data;
+                send(&data, dest);
+            }
+            continue;
+        };
+        let dest = if from == to {
+            let Some(other) = other else { continue };
+            other
+        } else {
+            other = Some(from);
+            to
+        };
+        let data = buffer[..len].to_vec();
+        count += 1;
+        for at in [count % len, 0, 4, len - 1] {
+            let mut corrupt = data.clone();
+            corrupt[at] ^= 1 << (count % 8);
+            send(&corrupt, dest);
+        }
+        send(&data[..count % len], dest);
+        if count % 4 == 0 && late.is_none() {
+            late = Some((data.clone(), dest));
+        } else {
+            send(&data, dest);
+            send(&data, dest);
+            if let Some((data, dest)) = late.take() {
+                send(&data, dest);
+            }
+        }
+        if let Some((data, dest)) = old.front() {
+            let data: &Vec<u8> = data;
+            send(data, *dest);
+        }
+        old.push_back((data, dest));
+        old.truncate(100);
+        old.rotate_left(1);
+    }
+}
+
+#[test]
+fn each_packet_comes_once_through_a_network_that_mistreats_them() {
+    let test = "each_packet_comes_once_through_a_network_that_mistreats_them";
+    with_nodes(test, |far| {
+        let config = Config::new(2, &["10.78.0.2/24"], 0).peer(1, &["10.78.0.1"], None);
+        let there = far.enter(|| Node::start(&config.write(test, "far"), &[]));
+        let relaying = far.enter(|| UdpSocket::bind((FAR, 0)).expect("an address of the far end"));
+        let (via, to) = (relaying.local_addr().unwrap(), SocketAddr::from((FAR, there.port)));
+        let config = Config::new(1, &["10.78.0.1/24"], 0).peer(2, &["10.78.0.2"], Some(via));
+        let near = Node::start(&config.write(test, "near"), &[]);
+        let ends = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| relay(&relaying, to, &ends));
+            let (a, b) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));
+            let (a_addr, b_addr) = (a.local_addr().unwrap(), b.local_addr().unwrap());
+            for round in 0..20u32 {
+                for (from, to, dest) in [(&a, &b, b_addr), (&b, &a, a_addr)] {
+                    let numbers = round * 32..(round + 1) * 32;
+                    for number in numbers.clone() {
+                        from.send_to(&number.to_be_bytes().repeat(200), dest).expect("sent");
+                    }
+                    let mut received: Vec<u32> = numbers
+                        .clone()
+                        .map(|_| {
+                            let mut data = [0; 2048];
+                            let len = receive(to, &mut data).expect("it comes");
+                            let number = data[..4].try_into().expect("four bytes");
+                            assert_eq!((len, &data[..len]), (800, &number_bytes(number)[..]));
+                            u32::from_be_bytes(number)
+                        })
+                        .collect();
+                    received.sort_unstable();
+                    // No number is there twice, nor one of an earlier round.
+                    assert_eq!(received, numbers.collect::<Vec<_>>());
+                }
+            }
+            ends.store(true, Ordering::Relaxed);
+        });
+        let counters = [near.stop(), there.stop()];
+        for counters in &counters {
+            assert_nothing_lost(counters);
+            assert_eq!(number(counters, "tun written: packets"), 640, "{counters}");
+        }
+    });
+}
+
+fn number_bytes(number: [u8; 4]) -> Vec<u8> {
+    number.repeat(200)
+}
+
+#[test]
+fn a_peer_without_a_route_costs_the_others_nothing() {
+    let test = "a_peer_without_a_route_costs_the_others_nothing";
+    with_nodes(test, |far| {
+        ip(&format!("route add {FAR_ROUTED} via {FAR}")).expect("a route");
+        let start = |node: u8, address: &str, device: &str| {
+            let config = Config::new(node, &[address], 0).peer(1, &["10.78.0.1"], None);
+            far.enter(|| Node::start(&config.write(test, device), &[]))
+        };
+        let (good, bad) = (start(2, "10.78.0.2/24", "good"), start(3, "10.78.0.3/32", "bad"));
+        let config = Config::new(1, &["10.78.0.1/24"], 0)
+            .peer(2, &["10.78.0.2"], Some((FAR, good.port).into()))
+            .peer(3, &["10.78.0.3"], Some((FAR_ROUTED, bad.port).into()));
+        let near = Node::start(&config.write(test, "near"), &[]);
+        let from = inside(NEAR_INSIDE[0]);
+        let to = far.enter(|| [inside("10.78.0.2"), inside("10.78.0.3")]);
+        let dests = to.each_ref().map(|socket| socket.local_addr().unwrap());
+        for (socket, dest) in to.iter().zip(dests) {
+            from.send_to(b"hello", dest).expect("sent");
+            assert_eq!(receive(socket, &mut [0; 8]).expect("there is a session"), 5);
+        }
+        ip(&format!("route replace unreachable {FAR_ROUTED}")).expect("a route");
+        // While the node is stopped, packets to both wait in its device: it reads them in a row, and sends them together.
+        for round in 0..20u32 {
+            stop_and_go(near.pid(), || {
+                for number in 0..40 {
+                    let dest = dests[number % 2];
+                    from.send_to(&round.to_be_bytes().repeat(100), dest).expect("sent");
+                }
+            });
+            for _ in 0..20 {
+                let mut data = [0; 512];
+                assert_eq!(receive(&to[0], &mut data).expect("it comes"), 400);
+                assert_eq!(data[..4], round.to_be_bytes());
+            }
+        }
+        let counters = near.stop();
+        assert!(number(&counters, "failed") >= 400, "{counters}");
+        assert_nothing_lost(&good.stop());
+        assert_nothing_lost(&bad.stop());
+    });
+}
+
+/// Stops the process while `call` runs.
+fn stop_and_go(pid: u32, call: impl FnOnce()) {
+    let signal = |signal| {
+        let pid = pid.try_into().expect("a pid is a pid_t");
+        // SAFETY: kill takes no pointers; the pid is of a child that was not waited for.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "{}", std::io::Error::last_os_error());
+    };
+    signal(libc::SIGSTOP);
+    call();
+    signal(libc::SIGCONT);
+}

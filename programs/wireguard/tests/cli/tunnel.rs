@@ -1,0 +1,133 @@
+//! What goes through a tunnel between two nodes.
+
+use std::net::{IpAddr, SocketAddr};
+use std::thread;
+
+use crate::kit::{
+    Config, FAR_INSIDE, NEAR_INSIDE, Node, assert_nothing_lost, bytes, exchange, inside, number,
+    public, with_nodes,
+};
+use crate::running::receive;
+use crate::veth::{DEVICE, FAR, FAR_DEVICE, Far, NEAR, ip};
+
+/// A node at each end: the near one is told the far one's address, and the far one learns the near one's.
+#[track_caller]
+fn nodes(test: &str, far: &Far, outside: IpAddr, args: [&[&str]; 2]) -> (Node, Node) {
+    let config = Config::new(2, &["10.78.0.2/24", "fd78::2/64"], 0);
+    let config = config.peer(1, &["10.78.0.1", "fd78::1"], None).write(test, "far");
+    let there = far.enter(|| Node::start(&config, args[1]));
+    let endpoint = SocketAddr::new(outside, there.port);
+    let config = Config::new(1, &["10.78.0.1/24", "fd78::1/64"], 0);
+    let config = config.peer(2, &["10.78.0.0/24", "fd78::/64"], Some(endpoint));
+    (Node::start(&config.write(test, "near"), args[0]), there)
+}
+
+fn files_pass_both_ways(test: &str, args: [&[&str]; 2]) {
+    with_nodes(test, |far| {
+        let (near, there) = nodes(test, &far, FAR.into(), args);
+        for address in FAR_INSIDE {
+            exchange(&far, address, 3 << 20);
+        }
+        for counters in [near.stop(), there.stop()] {
+            assert_nothing_lost(&counters);
+            assert!(number(&counters, "tun written: packets") > 4000, "{counters}");
+            assert!(number(&counters, "received") > 12 << 20, "{counters}");
+        }
+    });
+}
+
+#[test]
+fn files_pass_both_ways_by_mmsg() {
+    files_pass_both_ways("files_pass_both_ways_by_mmsg", [&[], &[]]);
+}
+
+#[test]
+fn files_pass_both_ways_to_gotatuns_own_sockets() {
+    let test = "files_pass_both_ways_to_gotatuns_own_sockets";
+    files_pass_both_ways(test, [&[], &["--udp", "stock"]]);
+}
+
+#[test]
+fn files_pass_between_ipv6_endpoints() {
+    let test = "files_pass_between_ipv6_endpoints";
+    with_nodes(test, |far| {
+        ip(&format!("addr add fd77::1/64 dev {DEVICE} nodad")).expect("an address");
+        far.enter(|| ip(&format!("addr add fd77::2/64 dev {FAR_DEVICE} nodad")))
+            .expect("an address");
+        let (near, there) = nodes(test, &far, "fd77::2".parse().unwrap(), [&[], &[]]);
+        exchange(&far, FAR_INSIDE[0], 1 << 20);
+        assert_nothing_lost(&near.stop());
+        assert_nothing_lost(&there.stop());
+    });
+}
+
+/// Sends datagrams of these lengths from one end to the other, one after the other.
+#[track_caller]
+fn datagrams_pass(far: &Far, lens: impl Iterator<Item = usize>) {
+    let (here, there) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));
+    let (near_addr, far_addr) = (here.local_addr().unwrap(), there.local_addr().unwrap());
+    let mut buffer = vec![0; 65_535];
+    for len in lens {
+        for (from, to, addr) in [(&here, &there, far_addr), (&there, &here, near_addr)] {
+            let data = bytes(len as u32, len);
+            from.send_to(&data, addr).expect("the TUN device takes it");
+            let received = receive(to, &mut buffer).expect("it comes");
+            assert_eq!(buffer[..received], data, "{len} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_packet_of_each_size_passes() {
+    let test = "a_packet_of_each_size_passes";
+    with_nodes(test, |far| {
+        let (near, there) = nodes(test, &far, FAR.into(), [&[], &[]]);
+        // 28 bytes are the headers of IPv4 and UDP. Beyond the MTU the kernel makes fragments.
+        datagrams_pass(&far, (0..=1420 - 28).chain([1420 - 27, 4000, 20_000]));
+        assert_nothing_lost(&near.stop());
+        assert_nothing_lost(&there.stop());
+    });
+}
+
+#[test]
+fn a_node_that_starts_again_is_reached_again() {
+    let test = "a_node_that_starts_again_is_reached_again";
+    with_nodes(test, |far| {
+        let endpoint = |ip, node: u16| Some(SocketAddr::new(ip, 51_820 + node));
+        let config = Config::new(2, &["10.78.0.2/24"], 51_822);
+        let there = config.peer(1, &["10.78.0.1"], endpoint(NEAR.into(), 1)).write(test, "far");
+        let config = Config::new(1, &["10.78.0.1/24"], 51_821);
+        let here = config.peer(2, &["10.78.0.2"], endpoint(FAR.into(), 2)).write(test, "near");
+        let (near, first) = (Node::start(&here, &[]), far.enter(|| Node::start(&there, &[])));
+        datagrams_pass(&far, [100].into_iter());
+        assert_nothing_lost(&first.stop());
+        // It has lost its session, and makes another with its first packet.
+        let second = far.enter(|| Node::start(&there, &[]));
+        let (inner, outer) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));
+        outer.send_to(b"again", inner.local_addr().unwrap()).expect("the TUN device takes it");
+        assert_eq!(receive(&inner, &mut [0; 8]).expect("it comes"), 5);
+        exchange(&far, FAR_INSIDE[0], 100_000);
+        let counters = near.stop();
+        assert!(counters.contains(&format!("peer {}: received ", public(2))), "{counters}");
+        assert_nothing_lost(&counters);
+        assert_nothing_lost(&second.stop());
+    });
+}
+
+#[test]
+fn nodes_end_while_packets_pass() {
+    let test = "nodes_end_while_packets_pass";
+    with_nodes(test, |far| {
+        let (near, there) = nodes(test, &far, FAR.into(), [&[], &[]]);
+        datagrams_pass(&far, [1].into_iter());
+        let (here, to) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));
+        let to = to.local_addr().unwrap();
+        thread::scope(|scope| {
+            // Until the device is gone.
+            scope.spawn(|| while here.send_to(&[0; 1000], to).is_ok() {});
+            let counters = near.stop();
+            assert!(number(&counters, "tun read: packets") > 1, "{counters}");
+        });
+        there.stop();
+    });
+}

@@ -1,0 +1,86 @@
+//! What a node says that cannot run.
+
+use std::path::Path;
+
+use crate::common::skip;
+use crate::kit::{Config, Node, WIREGUARD, with_nodes};
+use crate::running::{Ended, Program};
+
+fn config(test: &str) -> String {
+    let config = Config::new(1, &["10.78.0.1/24"], 0).peer(2, &["10.78.0.2"], None);
+    config.write(test, "wg0").to_str().expect("UTF-8").to_owned()
+}
+
+#[track_caller]
+fn assert_fails(ended: &Ended, expected: &str) {
+    assert_eq!((ended.status, ended.err.len(), ended.out.len()), (Some(1), 1, 0), "{ended:?}");
+    assert!(ended.err[0].starts_with("error: ") && ended.err[0].contains(expected), "{ended:?}");
+}
+
+#[test]
+fn a_bad_key_is_named_by_its_line() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bad_key.conf");
+    std::fs::write(&path, "[Interface]\nPrivateKey = secret\n").expect("a file");
+    let ended = Program::start(WIREGUARD, [&path]).wait();
+    assert_fails(&ended, "bad_key.conf: line 2: PrivateKey is not a key: 44 characters of base64");
+    assert!(!ended.err[0].contains("secret"), "{ended:?}");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    assert_fails(&Program::start(WIREGUARD, ["nowhere.conf"]).wait(), "nowhere.conf: No such file");
+}
+
+#[test]
+fn without_rights_it_says_which_are_missing() {
+    let test = "without_rights_it_says_which_are_missing";
+    with_nodes(test, |_| {
+        let args = ["--drop=net_admin", "--", "-c", "exec \"$0\" \"$1\"", WIREGUARD];
+        if std::process::Command::new("capsh").arg("--print").output().is_err() {
+            return skip(test, "no capsh");
+        }
+        let args = args.map(str::to_owned).into_iter().chain([config(test)]);
+        assert_fails(
+            &Program::start("capsh", args).wait(),
+            "run this as root, or with CAP_NET_ADMIN",
+        );
+    });
+}
+
+#[test]
+fn without_the_device_file_it_says_how_to_get_it() {
+    let test = "without_the_device_file_it_says_how_to_get_it";
+    with_nodes(test, |_| {
+        let script = "mount -t tmpfs none /dev/net || exit 9; exec \"$0\" \"$1\"";
+        let args = ["--mount", "sh", "-c", script, WIREGUARD].map(str::to_owned);
+        let ended = Program::start("unshare", args.into_iter().chain([config(test)])).wait();
+        if ended.status == Some(9) {
+            return skip(test, format_args!("no mount: {:?}", ended.err));
+        }
+        assert_fails(&ended, "there is no /dev/net/tun: load the module (`modprobe tun`)");
+    });
+}
+
+#[test]
+fn a_device_of_another_program_is_not_taken() {
+    let test = "a_device_of_another_program_is_not_taken";
+    with_nodes(test, |_| {
+        let config = config(test);
+        let first = Node::start(Path::new(&config), &[]);
+        let ended = Program::start(WIREGUARD, [&config]).wait();
+        assert_fails(&ended, "another program has this device; choose a --device");
+        first.stop();
+    });
+}
+
+#[test]
+fn a_port_of_another_program_is_an_error() {
+    let test = "a_port_of_another_program_is_an_error";
+    with_nodes(test, |_| {
+        let taken = std::net::UdpSocket::bind("[::]:51820").expect("nobody else is here");
+        let config = Config::new(1, &["10.78.0.1/24"], 51_820).peer(2, &["10.78.0.2"], None);
+        let ended = Program::start(WIREGUARD, [config.write(test, "wg0")]).wait();
+        assert_fails(&ended, "Failed to bind UDP sockets");
+        drop(taken);
+    });
+}
