@@ -10,7 +10,7 @@ use crate::kit::{
     Config, FAR_INSIDE, NEAR_INSIDE, Node, assert_nothing_lost, inside, number, with_nodes,
 };
 use crate::running::receive;
-use crate::veth::{FAR, FAR_ROUTED, ip};
+use crate::veth::{DEVICE, FAR, FAR_ROUTED, NEAR, ip};
 
 /// Passes datagrams on between the node at `to` and whoever else sends, and until `ends` mistreats them: each comes
 /// twice, corrupt copies come before it, old ones after it, and each fourth is late.
@@ -62,6 +62,15 @@ fn relay(socket: &UdpSocket, to: SocketAddr, ends: &AtomicBool) {
     }
 }
 
+/// Ends the relay, also after a panic.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn each_packet_comes_once_through_a_network_that_mistreats_them() {
     let test = "each_packet_comes_once_through_a_network_that_mistreats_them";
@@ -75,6 +84,7 @@ fn each_packet_comes_once_through_a_network_that_mistreats_them() {
         let ends = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| relay(&relaying, to, &ends));
+            let _end = End(&ends);
             let (a, b) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));
             let (a_addr, b_addr) = (a.local_addr().unwrap(), b.local_addr().unwrap());
             for round in 0..20u32 {
@@ -98,7 +108,6 @@ fn each_packet_comes_once_through_a_network_that_mistreats_them() {
                     assert_eq!(received, numbers.collect::<Vec<_>>());
                 }
             }
-            ends.store(true, Ordering::Relaxed);
         });
         let counters = [near.stop(), there.stop()];
         for counters in &counters {
@@ -112,11 +121,18 @@ fn number_bytes(number: [u8; 4]) -> Vec<u8> {
     number.repeat(200)
 }
 
+/// Another address of the near end.
+const NEAR_OTHER: &str = "10.77.2.1";
+
 #[test]
 fn a_peer_without_a_route_costs_the_others_nothing() {
     let test = "a_peer_without_a_route_costs_the_others_nothing";
     with_nodes(test, |far| {
-        ip(&format!("route add {FAR_ROUTED} via {FAR}")).expect("a route");
+        // The bad peer has addresses of its own at both ends, so that it alone loses its route.
+        ip(&format!("addr add {NEAR_OTHER}/32 dev {DEVICE}")).expect("an address");
+        ip(&format!("route add {FAR_ROUTED} via {FAR} src {NEAR_OTHER}")).expect("a route");
+        far.enter(|| ip(&format!("route add {NEAR_OTHER} via {NEAR} src {FAR_ROUTED}")))
+            .expect("a route");
         let start = |node: u8, address: &str, device: &str| {
             let config = Config::new(node, &[address], 0).peer(1, &["10.78.0.1"], None);
             far.enter(|| Node::start(&config.write(test, device), &[]))
