@@ -19,6 +19,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, ValueEnum};
 use gotatun::device::DeviceBuilder;
@@ -45,12 +46,22 @@ struct Options {
     /// Sockets: this crate's, or gotatun's own.
     #[arg(long, value_enum, default_value_t = Udp::Mmsg)]
     udp: Udp,
+
+    /// TUN device: many packets of a TCP connection as one, or each alone.
+    #[arg(long, value_enum, default_value_t = Offload::Offload)]
+    tun: Offload,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Udp {
     Mmsg,
     Stock,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Offload {
+    Offload,
+    Plain,
 }
 
 fn main() -> ExitCode {
@@ -68,14 +79,20 @@ fn run(options: &Options) -> Result<(), String> {
     let device = options.device.as_deref().unwrap_or(&stem);
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("tokio: {error}"))?;
     runtime.block_on(async {
-        let tun = Tun::new(device, &config)?;
+        let tun = Arc::new(Tun::new(device, &config, options.tun == Offload::Offload)?);
         match options.udp {
             Udp::Mmsg => {
                 let udp = Batched::default();
                 serve(config, device, &tun, udp.clone()).await?;
                 say(udp);
             }
-            Udp::Stock => serve(config, device, &tun, UdpSocketFactory::default()).await?,
+            Udp::Stock => {
+                let udp = UdpSocketFactory {
+                    recv_buffer_size: Some(udp::RECV_BUFFER),
+                    send_buffer_size: None,
+                };
+                serve(config, device, &tun, udp).await?;
+            }
         }
         say(tun);
         Ok(())
@@ -86,14 +103,15 @@ fn run(options: &Options) -> Result<(), String> {
 async fn serve(
     config: Config,
     name: &str,
-    tun: &Tun,
+    tun: &Arc<Tun>,
     udp: impl UdpTransportFactory,
 ) -> Result<(), String> {
     let on = |kind| signal(kind).map_err(|error| format!("signals: {error}"));
     let (mut int, mut term) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
+    let (writer, reader) = tun.ends();
     let mut device = DeviceBuilder::new()
         .with_udp(udp)
-        .with_ip(tun.clone())
+        .with_ip_pair(writer, reader)
         .with_private_key(config.private_key)
         .with_listen_port(config.port)
         .with_peers(config.peers)

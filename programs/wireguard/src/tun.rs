@@ -1,4 +1,8 @@
 //! gotatun's packets by a TUN device.
+//!
+//! With offload a packet of the device holds many of one TCP connection: tun-rs segments those that it reads, and
+//! coalesces those to be written. gotatun hands packets over one by one and does not say which is the last, so they pass a
+//! channel, and a task writes those that are there together.
 
 use std::fmt;
 use std::io;
@@ -9,31 +13,35 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use gotatun::packet::{Ip, Packet, PacketBufPool};
 use gotatun::tun::{IpRecv, IpSend, MtuWatcher};
 use ipnetwork::IpNetwork;
-use tun_rs::{AsyncDevice, DeviceBuilder};
+use tokio::sync::mpsc;
+use tun_rs::{AsyncDevice, DeviceBuilder, GROTable, IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_LEN};
 
 use crate::config::Config;
 
-/// The device, for gotatun to read and write. Clones share it.
-#[derive(Clone)]
-pub struct Tun(Arc<Shared>);
+/// Segments of the longest packet that is read: 65,535 bytes at an MTU of 296.
+const MAX_SEGMENTS: usize = 256;
 
-struct Shared {
+/// The device, and its counters.
+pub struct Tun {
     device: AsyncDevice,
     mtu: u16,
+    offload: bool,
+    reads: AtomicU64,
     read: AtomicU64,
     unfit: AtomicU64,
+    writes: AtomicU64,
     written: AtomicU64,
     rejected: AtomicU64,
 }
 
 impl Tun {
     /// Makes the device with the addresses and the MTU of the configuration, and sets it up.
-    pub fn new(name: &str, config: &Config) -> Result<Self, String> {
+    pub fn new(name: &str, config: &Config, offload: bool) -> Result<Self, String> {
         if !Path::new("/dev/net/tun").exists() {
             let hint = "load the module (`modprobe tun`), or pass the device to the container";
             return Err(format!("there is no /dev/net/tun: {hint}"));
         }
-        let mut builder = DeviceBuilder::new().name(name).mtu(config.mtu);
+        let mut builder = DeviceBuilder::new().name(name).mtu(config.mtu).offload(offload);
         for address in &config.addresses {
             builder = match address {
                 IpNetwork::V4(v4) => builder.ipv4(v4.ip(), v4.prefix(), None),
@@ -50,53 +58,146 @@ impl Tun {
             };
             format!("TUN device {name}: {error}{hint}")
         })?;
-        let count = AtomicU64::default;
-        let (read, unfit, written, rejected) = (count(), count(), count(), count());
-        Ok(Self(Arc::new(Shared { device, mtu: config.mtu, read, unfit, written, rejected })))
+        let [reads, read, unfit, writes, written, rejected] = Default::default();
+        let mtu = config.mtu;
+        Ok(Self { device, mtu, offload, reads, read, unfit, writes, written, rejected })
+    }
+
+    /// The two ends that gotatun takes.
+    pub fn ends(self: &Arc<Self>) -> (Writer, Reader) {
+        let writer = if self.offload {
+            let (sender, receiver) = mpsc::channel(IDEAL_BATCH_SIZE);
+            tokio::spawn(write_coalesced(Arc::clone(self), receiver));
+            Writer::Coalescing(sender)
+        } else {
+            Writer::Plain(Arc::clone(self))
+        };
+        // Without offload tun-rs reads into the first segment, and leaves the buffer alone.
+        let (len, segments) = if self.offload { (65_535, MAX_SEGMENTS) } else { (0, 1) };
+        let reader = Reader {
+            tun: Arc::clone(self),
+            buffer: vec![0; VIRTIO_NET_HDR_LEN + len],
+            segments: Vec::with_capacity(segments),
+            lens: vec![0; segments],
+            packets: Vec::new(),
+        };
+        (writer, reader)
+    }
+
+    /// Counts packets that were written, or failed. gotatun does not hear of failures, which it might take for the end of
+    /// the device: the reader finds that.
+    fn count_written(&self, packets: usize, result: &io::Result<usize>) {
+        self.writes.fetch_add(1, Relaxed);
+        let count = if result.is_ok() { &self.written } else { &self.rejected };
+        count.fetch_add(packets as u64, Relaxed);
     }
 }
 
-impl IpRecv for Tun {
+/// What gotatun reads packets from.
+pub struct Reader {
+    tun: Arc<Tun>,
+    buffer: Vec<u8>,
+    segments: Vec<Segment>,
+    lens: Vec<usize>,
+    packets: Vec<Packet<Ip>>,
+}
+
+/// A packet of gotatun's pool, for tun-rs.
+struct Segment(Packet);
+
+impl AsRef<[u8]> for Segment {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsMut<[u8]> for Segment {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl IpRecv for Reader {
     async fn recv<'a>(
         &'a mut self,
         pool: &mut PacketBufPool,
     ) -> io::Result<impl Iterator<Item = Packet<Ip>> + Send + 'a> {
-        loop {
-            let mut packet = pool.get();
-            let len = self.0.device.recv(&mut packet).await?;
-            packet.truncate(len);
-            self.0.read.fetch_add(1, Relaxed);
-            match packet.try_into_ip() {
-                Ok(packet) => return Ok(std::iter::once(packet)),
-                // gotatun would take an error for the end of the device.
-                Err(_) => self.0.unfit.fetch_add(1, Relaxed),
+        let Self { tun, buffer, segments, lens, packets } = self;
+        while packets.is_empty() {
+            segments.resize_with(lens.len(), || Segment(pool.get()));
+            let count = match tun.device.recv_multiple(buffer, segments, lens, 0).await {
+                Ok(count) => count,
+                // From the device itself: gotatun ends if it is gone.
+                Err(error) if error.raw_os_error().is_some() => return Err(error),
+                // A packet that tun-rs cannot segment.
+                Err(_) => {
+                    tun.unfit.fetch_add(1, Relaxed);
+                    continue;
+                }
             };
+            tun.reads.fetch_add(1, Relaxed);
+            for (Segment(mut packet), len) in segments.drain(..count).zip(&*lens) {
+                packet.truncate(*len);
+                let fit = packet.try_into_ip().map(|packet| packets.push(packet)).is_ok();
+                let count = if fit { &tun.read } else { &tun.unfit };
+                count.fetch_add(1, Relaxed);
+            }
         }
+        Ok(packets.drain(..))
     }
 
     fn mtu(&self) -> MtuWatcher {
-        MtuWatcher::new(self.0.mtu)
+        MtuWatcher::new(self.tun.mtu)
     }
 }
 
-impl IpSend for Tun {
+/// What gotatun writes packets to.
+pub enum Writer {
+    Plain(Arc<Tun>),
+    Coalescing(mpsc::Sender<Packet<Ip>>),
+}
+
+impl IpSend for Writer {
     async fn send(&mut self, packet: Packet<Ip>) -> io::Result<()> {
-        let result = self.0.device.send(&packet.into_bytes()).await;
-        let count = if result.is_ok() { &self.0.written } else { &self.0.rejected };
-        count.fetch_add(1, Relaxed);
-        match result {
-            // About this packet. gotatun would take it for the end of the device.
-            Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
-            _ => Ok(()),
+        match self {
+            Self::Plain(tun) => {
+                let result = tun.device.send(&packet.into_bytes()).await;
+                tun.count_written(1, &result);
+                Ok(())
+            }
+            // Waits while the channel is full: no packet is dropped here.
+            Self::Coalescing(sender) => {
+                sender.send(packet).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
+            }
         }
+    }
+}
+
+/// Writes packets until gotatun has ended.
+async fn write_coalesced(tun: Arc<Tun>, mut packets: mpsc::Receiver<Packet<Ip>>) {
+    // tun-rs merges packets into the first of them, so each buffer may become the longest packet.
+    let buffer = || Vec::with_capacity(VIRTIO_NET_HDR_LEN + 65_535);
+    let mut buffers: Vec<Vec<u8>> = std::iter::repeat_with(buffer).take(IDEAL_BATCH_SIZE).collect();
+    let (mut batch, mut table) = (Vec::new(), GROTable::new());
+    while packets.recv_many(&mut batch, IDEAL_BATCH_SIZE).await > 0 {
+        let count = batch.len();
+        for (packet, buffer) in batch.drain(..).zip(&mut buffers) {
+            buffer.clear();
+            buffer.resize(VIRTIO_NET_HDR_LEN, 0);
+            buffer.extend_from_slice(&packet.into_bytes());
+        }
+        let bufs = &mut buffers[..count];
+        let result = tun.device.send_multiple(&mut table, bufs, VIRTIO_NET_HDR_LEN).await;
+        tun.count_written(count, &result);
     }
 }
 
 impl fmt::Display for Tun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |counter: &AtomicU64| counter.load(Relaxed);
-        let Shared { read, unfit, written, rejected, .. } = &*self.0;
-        writeln!(f, "tun read: packets {}, unfit {}", count(read), count(unfit))?;
-        writeln!(f, "tun written: packets {}, rejected {}", count(written), count(rejected))
+        let [reads, read, unfit, writes, written, rejected] =
+            [&self.reads, &self.read, &self.unfit, &self.writes, &self.written, &self.rejected]
+                .map(|counter| counter.load(Relaxed));
+        writeln!(f, "tun read: packets {read}, reads {reads}, unfit {unfit}")?;
+        writeln!(f, "tun written: packets {written}, batches {writes}, rejected {rejected}")
     }
 }

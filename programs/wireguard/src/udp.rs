@@ -18,6 +18,9 @@ const SENT_AT_ONCE: usize = 256;
 /// Coalesced messages received by one call.
 const SLOTS: usize = 16;
 
+/// Bytes of the receive buffer: those that come in 10 ms at 3 Gbit/s, while the node does something else.
+pub const RECV_BUFFER: usize = 4 << 20;
+
 /// Makes gotatun's socket, and keeps a handle of it for the counters.
 #[derive(Clone, Default)]
 pub struct Batched(Arc<OnceLock<Transport>>);
@@ -63,6 +66,8 @@ fn bind(addr: SocketAddr, mark: Option<u32>) -> io::Result<Offload<UdpSocket>> {
     if let Some(mark) = mark {
         socket.set_mark(mark)?;
     }
+    // The system may allow less, which is enough for most links.
+    let _ = mmsg::options::set_recv_buffer(&socket, RECV_BUFFER)?;
     socket.bind(&addr.into())?;
     Offload::new(UdpSocket::from_std(socket.into())?)
 }

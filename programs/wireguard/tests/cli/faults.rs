@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::kit::{
     Config, FAR_INSIDE, NEAR_INSIDE, Node, assert_nothing_lost, inside, number, with_nodes,
 };
-use crate::running::receive;
+use crate::running::{Program, receive};
 use crate::veth::{DEVICE, FAR, FAR_ROUTED, NEAR, ip};
 
 /// Passes datagrams on between the node at `to` and whoever else sends, and until `ends` mistreats them: each comes
@@ -155,7 +155,7 @@ fn a_peer_without_a_route_costs_the_others_nothing() {
         ip(&format!("route replace unreachable {FAR_ROUTED}")).expect("a route");
         // While the node is stopped, packets to both wait in its device: it reads them in a row, and sends them together.
         for round in 0..20u32 {
-            stop_and_go(near.pid(), || {
+            stop_and_go(&near.program, || {
                 for number in 0..40 {
                     let dest = dests[number % 2];
                     from.send_to(&round.to_be_bytes().repeat(100), dest).expect("sent");
@@ -175,13 +175,8 @@ fn a_peer_without_a_route_costs_the_others_nothing() {
 }
 
 /// Stops the process while `call` runs.
-fn stop_and_go(pid: u32, call: impl FnOnce()) {
-    let signal = |signal| {
-        let pid = pid.try_into().expect("a pid is a pid_t");
-        // SAFETY: kill takes no pointers; the pid is of a child that was not waited for.
-        assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "{}", std::io::Error::last_os_error());
-    };
-    signal(libc::SIGSTOP);
+fn stop_and_go(program: &Program, call: impl FnOnce()) {
+    program.signal(libc::SIGSTOP);
     call();
-    signal(libc::SIGCONT);
+    program.signal(libc::SIGCONT);
 }

@@ -68,7 +68,7 @@ impl Config {
 
 /// A node that runs, in the namespace of the thread that started it.
 pub struct Node {
-    program: Program,
+    pub program: Program,
     pub port: u16,
 }
 
@@ -90,10 +90,6 @@ impl Node {
         let ended = self.program.wait();
         assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
         ended.out.join("\n")
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.program.child.id()
     }
 }
 

@@ -48,6 +48,12 @@ fn files_pass_both_ways_to_gotatuns_own_sockets() {
 }
 
 #[test]
+fn files_pass_both_ways_by_a_plain_device() {
+    let test = "files_pass_both_ways_by_a_plain_device";
+    files_pass_both_ways(test, [&["--tun", "plain"], &[]]);
+}
+
+#[test]
 fn files_pass_between_ipv6_endpoints() {
     let test = "files_pass_between_ipv6_endpoints";
     with_nodes(test, |far| {

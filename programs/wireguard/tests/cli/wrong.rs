@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::common::skip;
 use crate::kit::{Config, Node, WIREGUARD, with_nodes};
 use crate::running::{Ended, Program};
+use crate::veth::ip;
 
 fn config(test: &str) -> String {
     let config = Config::new(1, &["10.78.0.1/24"], 0).peer(2, &["10.78.0.2"], None);
@@ -76,5 +77,17 @@ fn a_port_of_another_program_is_an_error() {
         let ended = Program::start(WIREGUARD, [config.write(test, "wg0")]).wait();
         assert_fails(&ended, "Failed to bind UDP sockets");
         drop(taken);
+    });
+}
+
+#[test]
+fn a_device_that_is_deleted_ends_the_node() {
+    let test = "a_device_that_is_deleted_ends_the_node";
+    with_nodes(test, |_| {
+        let node = Node::start(Path::new(&config(test)), &[]);
+        ip("link delete wg0").expect("it is there");
+        let ended = node.program.wait();
+        assert_eq!(ended.status, Some(1), "{ended:?}");
+        assert_eq!(ended.err, ["error: TUN device wg0 is gone, or the UDP socket failed"]);
     });
 }
