@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# programs/wireguard/compare.sh [ROUNDS [SECONDS [ROWS]]]
+#
+# Measures tunnels between two network namespaces (veth, MTU 1500) by this crate's sockets (mmsg) and gotatun's own
+# (stock), each with the TUN device's offload (offload) and without (plain):
+#   tcp, udp: megabytes a second that iperf3 receives, CPU seconds a gigabyte of both nodes together, and what was sent again (tcp)
+#     or lost (udp at 25 MB/s, per cent). "back": from the far end to the near one;
+#   ping: round trips in ms, of an idle tunnel, and beside a TCP download that fills a link of 100 Mbit/s (tbf, 256 kB).
+#
+# All nodes run all the time, and iperf3 turns to one tunnel after the other for SECONDS (5), ROUNDS times (6), in an order
+# that changes. The figures are medians with their ranges; the ratio is that of one round to "stock plain". ROWS is a
+# pattern that chooses rows. It needs root, and iperf3, iproute2, iputils-ping and jq. Close other programs first.
+set -eu -o pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+wireguard=${CARGO_TARGET_DIR:-target}/release/wireguard
+if [ "${1:-}" != inside ]; then
+    cargo build --release --quiet -p wireguard
+    exec unshare --net "programs/wireguard/compare.sh" inside "$@"
+fi
+rounds=${2:-6} seconds=${3:-5} rows=${4:-.}
+
+folder=$(mktemp -d)
+pids=()
+finish() {
+    kill "${pids[@]}" || true
+    wait || true
+    rm -rf "$folder"
+}
+trap finish EXIT
+
+unshare --net sleep infinity &
+far=$! pids+=($!)
+until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do :; done
+there=(nsenter -t $far -n)
+ip link set lo up
+ip link add near type veth peer name far netns $far
+ip addr add 10.79.0.1/24 dev near
+ip link set near up
+"${there[@]}" ip addr add 10.79.0.2/24 dev far
+"${there[@]}" ip link set far up
+
+# 32 bytes of 1, and of 2: no secrets.
+near_key=AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE= near_public=pOCSkrZRwni5dyxWn1+puxPZBrRqtoyd+dwrRAn4ogk=
+far_key=AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI= far_public=zo060cy2M+x7cMF4FKXHbs0CloUFDTRHRboFhw5YfVk=
+
+# node END NUMBER KIND KEY PEER ENDPOINT: starts a node, and waits until it listens.
+declare -A node
+node() {
+    local end=$1 number=$2 kind=$3 at=() host=1 peer=2 name=$1$2
+    [ "$end" = near ] || { at=("${there[@]}") host=2 peer=1; }
+    cat >"$folder/$name.conf" <<EOF
+[Interface]
+PrivateKey = $4
+Address = 10.80.$number.$host/24
+ListenPort = 5182$number
+[Peer]
+PublicKey = $5
+AllowedIPs = 10.80.$number.$peer
+Endpoint = $6:5182$number
+EOF
+    mkfifo "$folder/$name.said"
+    "${at[@]}" "$wireguard" "$folder/$name.conf" --device "wg$end$number" --udp "${kind% *}" --tun "${kind#* }" \
+        >"$folder/$name.said" &
+    node[$name]=$! pids+=($!)
+    # Held open, so that the node can say more at its end.
+    exec {said}<"$folder/$name.said"
+    read -r _ <&"$said"
+}
+kinds=("mmsg offload" "mmsg plain" "stock offload" "stock plain")
+for i in "${!kinds[@]}"; do
+    node near "$i" "${kinds[i]}" $near_key $far_public 10.79.0.2
+    node far "$i" "${kinds[i]}" $far_key $near_public 10.79.0.1
+done
+"${there[@]}" iperf3 -s >"$folder/server" &
+pids+=($!)
+until "${there[@]}" ss -ltn | grep -q :5201; do :; done
+
+# CPU seconds of both nodes of a tunnel.
+cpu() { cat /proc/"${node[near$1]}"/task/*/schedstat /proc/"${node[far$1]}"/task/*/schedstat | awk '{sum += $1} END {print sum / 1e9}'; }
+
+# iperf NUMBER ARGS: megabytes a second, CPU seconds a gigabyte, and segments sent again or per cent of datagrams lost.
+iperf() {
+    local before after
+    before=$(cpu "$1")
+    iperf3 -c "10.80.$1.2" -t "$seconds" -J "${@:2}" >"$folder/json"
+    after=$(cpu "$1")
+    jq -r --argjson cpu "$(awk "BEGIN {print $after - $before}")" '.end | (.sum // .sum_received) as $got |
+        (if .sum then $got.bytes * (1 - .sum.lost_percent / 100) else $got.bytes end) as $bytes |
+        "\($bytes / $got.seconds / 1e6) \($cpu / $bytes * 1e9) \(.sum.lost_percent // .sum_sent.retransmits // 0)"' \
+        "$folder/json"
+}
+# pings NUMBER: round trips of 200, 10 ms apart: p50, p90, p99.
+pings() {
+    ping -q -i 0.01 -c 20 "10.80.$1.2" >"$folder/ping"
+    ping -i 0.01 -c 200 "10.80.$1.2" | sed -n 's/.*time=\([0-9.]*\) ms/\1/p' | sort -g |
+        awk '{ms[NR] = $1} END {print ms[int(NR * .5 + .5)], ms[int(NR * .9 + .5)], ms[int(NR * .99 + .5)]}'
+}
+# beside NUMBER: the same while TCP fills the link.
+beside() {
+    iperf3 -c "10.80.$1.2" -t 6 -J >"$folder/json" &
+    local load=$!
+    sleep 1 # Until TCP has filled the queue.
+    pings "$1"
+    wait "$load"
+}
+
+# row NAME METRICS MEASURE ARGS: in turn, and a line for each kind and metric.
+row() {
+    local name=$1 metrics=($2) round i m
+    [[ $name =~ $rows ]] || return 0
+    for i in "${!kinds[@]}"; do "$3" "$i" "${@:4}" >"$folder/warm-up"; : >"$folder/kind$i"; done
+    for ((round = 0; round < rounds; round++)); do
+        for ((i = 0; i < ${#kinds[@]}; i++)); do
+            m=$(((i + round) % ${#kinds[@]}))
+            "$3" "$m" "${@:4}" >>"$folder/kind$m"
+        done
+    done
+    for m in "${!metrics[@]}"; do
+        for i in "${!kinds[@]}"; do
+            column() {
+                paste -d' ' "$folder/kind$i" "$folder/kind3" |
+                    awk -v a=$((m + 1)) -v b=$((m + 4)) "{print $1}" | sort -g | awk '
+                    {n[NR] = $1}
+                    END {printf "%.4g (%.4g to %.4g)", (n[int((NR + 1) / 2)] + n[int(NR / 2) + 1]) / 2, n[1], n[NR]}'
+            }
+            printf '%-18s  %-6s  %-13s  %-30s  %s\n' "$name" "${metrics[m]}" "${kinds[i]}" "$(column '$a')" \
+                "$(column '$b == 0 ? ($a == 0) : $a / $b')"
+        done
+    done
+}
+
+echo "$(uname -sr), $(nproc) CPUs, load $(cut -d' ' -f1-3 /proc/loadavg), $rounds rounds of $seconds s"
+printf '%-18s  %-6s  %-13s  %-30s  %s\n' row of kind median "ratio to stock plain"
+for streams in 1 8; do
+    row "tcp $streams" "MB/s s/GB again" iperf -P $streams
+    row "tcp $streams back" "MB/s s/GB again" iperf -P $streams -R
+done
+row "udp" "MB/s s/GB lost%" iperf -u -b 200M -l 1300
+row "udp back" "MB/s s/GB lost%" iperf -u -b 200M -l 1300 -R
+row "ping idle" "p50 p90 p99" pings
+tc qdisc replace dev near root tbf rate 100mbit burst 32kb limit 256kb
+row "ping 100 Mbit/s" "p50 p90 p99" beside
+tc qdisc del dev near root
+
+# What each node counted.
+for i in "${!kinds[@]}"; do
+    for end in near far; do
+        awk -v name="$end, ${kinds[i]}" '/^VmHWM/ {print name ": " $2 / 1024 " MiB at most"}' "/proc/${node[$end$i]}/status"
+    done
+done
