@@ -18,45 +18,37 @@ pub struct Config {
     pub peers: Vec<Peer>,
 }
 
-/// The sections that a line may be in.
-enum Section {
-    None,
-    Interface,
-    Peer,
-}
+/// The key of a [Peer] until its line is read.
+const NO_KEY: [u8; 32] = [0; 32];
 
 impl Config {
-    /// Reads the text of a file. An error begins with the number of its line.
+    /// Reads the text of a file. An error names its line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut private_key, mut addresses, mut port, mut mtu) = (None, Vec::new(), 0, MTU);
-        let (mut peers, mut section) = (Vec::<(usize, PeerLines)>::new(), Section::None);
+        let (mut peers, mut section) = (Vec::<(usize, Peer)>::new(), String::new());
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default().trim();
             let at = |error| format!("line {number}: {error}");
             let Some((name, value)) = line.split_once('=') else {
                 match line.to_ascii_lowercase().as_str() {
-                    "" => {}
-                    "[interface]" => section = Section::Interface,
-                    "[peer]" => {
-                        section = Section::Peer;
-                        peers.push((number, PeerLines::default()));
-                    }
-                    _ => return Err(at(format!("neither a section nor NAME = VALUE: {line}"))),
+                    "" => continue,
+                    "[interface]" => {}
+                    "[peer]" => peers.push((number, Peer::new(PublicKey::from(NO_KEY)))),
+                    _ => return Err(at("neither a section nor NAME = VALUE".to_owned())),
                 }
+                section = line.to_ascii_lowercase();
                 continue;
             };
             let (name, value) = (name.trim(), value.trim());
-            match (&section, peers.last_mut()) {
-                (Section::Interface, _) => match name.to_ascii_lowercase().as_str() {
-                    "privatekey" => {
-                        private_key = Some(StaticSecret::from(key(name, value).map_err(at)?))
-                    }
+            match (section.as_str(), peers.last_mut()) {
+                ("[interface]", _) => match name.to_ascii_lowercase().as_str() {
+                    "privatekey" => private_key = Some(key(name, value).map_err(at)?.into()),
                     "address" => addresses.extend(networks(name, value).map_err(at)?),
                     "listenport" => port = number_of(name, value).map_err(at)?,
                     "mtu" => mtu = number_of(name, value).map_err(at)?,
                     _ => return Err(at(unknown(name, "PrivateKey, Address, ListenPort and MTU"))),
                 },
-                (Section::Peer, Some((_, peer))) => peer.read(name, value).map_err(at)?,
+                ("[peer]", Some((_, peer))) => read_peer(peer, name, value).map_err(at)?,
                 _ => return Err(at(format!("{name} stands before [Interface]"))),
             }
         }
@@ -66,54 +58,34 @@ impl Config {
         if addresses.iter().filter(|address| address.is_ipv4()).count() > 1 {
             return Err("one IPv4 Address at most: add others by `ip address add`".to_owned());
         }
-        if peers.is_empty() {
-            return Err("no [Peer]".to_owned());
+        if let Some((line, _)) =
+            peers.iter().find(|(_, peer)| *peer.public_key.as_bytes() == NO_KEY)
+        {
+            return Err(format!("line {line}: this [Peer] has no PublicKey"));
         }
+        let peers: Vec<_> = peers.into_iter().map(|(_, peer)| peer).collect();
         let private_key = private_key.ok_or("no PrivateKey in [Interface]")?;
-        let peers = peers
-            .into_iter()
-            .map(|(line, peer)| peer.finish().map_err(|e| format!("line {line}: {e}")));
-        Ok(Self { private_key, addresses, port, mtu, peers: peers.collect::<Result<_, _>>()? })
-    }
-}
-
-/// A [Peer] section while it is read.
-#[derive(Default)]
-struct PeerLines {
-    public_key: Option<PublicKey>,
-    preshared_key: Option<[u8; 32]>,
-    endpoint: Option<SocketAddr>,
-    allowed_ips: Vec<IpNetwork>,
-    keepalive: Option<u16>,
-}
-
-impl PeerLines {
-    fn read(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name.to_ascii_lowercase().as_str() {
-            "publickey" => self.public_key = Some(PublicKey::from(key(name, value)?)),
-            "presharedkey" => self.preshared_key = Some(key(name, value)?),
-            "allowedips" => self.allowed_ips.extend(networks(name, value)?),
-            "endpoint" => self.endpoint = Some(endpoint(value)?),
-            "persistentkeepalive" if value == "off" => self.keepalive = None,
-            "persistentkeepalive" => {
-                self.keepalive = Some(number_of(name, value)?).filter(|&s| s != 0)
-            }
-            _ => {
-                let known = "PublicKey, PresharedKey, AllowedIPs, Endpoint and PersistentKeepalive";
-                return Err(unknown(name, known));
-            }
+        if peers.is_empty() {
+            Err("no [Peer]".to_owned())
+        } else {
+            Ok(Self { private_key, addresses, port, mtu, peers })
         }
-        Ok(())
     }
+}
 
-    fn finish(self) -> Result<Peer, &'static str> {
-        let mut peer = Peer::new(self.public_key.ok_or("this [Peer] has no PublicKey")?);
-        peer.preshared_key = self.preshared_key;
-        peer.endpoint = self.endpoint;
-        peer.allowed_ips = self.allowed_ips;
-        peer.keepalive = self.keepalive;
-        Ok(peer)
+const PEER_NAMES: &str = "PublicKey, PresharedKey, AllowedIPs, Endpoint and PersistentKeepalive";
+
+fn read_peer(peer: &mut Peer, name: &str, value: &str) -> Result<(), String> {
+    match name.to_ascii_lowercase().as_str() {
+        "publickey" => peer.public_key = key(name, value)?.into(),
+        "presharedkey" => peer.preshared_key = Some(key(name, value)?),
+        "allowedips" => peer.allowed_ips.extend(networks(name, value)?),
+        "endpoint" => peer.endpoint = Some(endpoint(value)?),
+        "persistentkeepalive" if value == "off" => peer.keepalive = None,
+        "persistentkeepalive" => peer.keepalive = Some(number_of(name, value)?).filter(|&s| s != 0),
+        _ => return Err(unknown(name, PEER_NAMES)),
     }
+    Ok(())
 }
 
 fn unknown(name: &str, known: &str) -> String {
@@ -211,7 +183,7 @@ mod tests {
                 "[Interface]\nListenPort = 65536",
                 "line 2: ListenPort is not a number from 0 to 65535: 65536",
             ),
-            ("[Interface]\nhello", "line 2: neither a section nor NAME = VALUE: hello"),
+            ("[Interface]\nhello", "line 2: neither a section nor NAME = VALUE"),
             ("[Peer]\nEndpoint = 192.0.2.1", "line 2: Endpoint 192.0.2.1: "),
             ("[Peer]\nPublicKeys = KEY", "line 2: PublicKeys is not supported here; PublicKey, "),
             ("[Interface]\nPrivateKey = KEY", "no [Peer]"),

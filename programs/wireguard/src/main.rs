@@ -87,10 +87,8 @@ fn run(options: &Options) -> Result<(), String> {
                 say(udp);
             }
             Udp::Stock => {
-                let udp = UdpSocketFactory {
-                    recv_buffer_size: Some(udp::RECV_BUFFER),
-                    send_buffer_size: None,
-                };
+                let (recv_buffer_size, send_buffer_size) = (Some(udp::RECV_BUFFER), None);
+                let udp = UdpSocketFactory { recv_buffer_size, send_buffer_size };
                 serve(config, device, &tun, udp).await?;
             }
         }

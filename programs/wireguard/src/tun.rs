@@ -97,24 +97,9 @@ impl Tun {
 pub struct Reader {
     tun: Arc<Tun>,
     buffer: Vec<u8>,
-    segments: Vec<Segment>,
+    segments: Vec<Packet>,
     lens: Vec<usize>,
     packets: Vec<Packet<Ip>>,
-}
-
-/// A packet of gotatun's pool, for tun-rs.
-struct Segment(Packet);
-
-impl AsRef<[u8]> for Segment {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl AsMut<[u8]> for Segment {
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
 }
 
 impl IpRecv for Reader {
@@ -124,8 +109,9 @@ impl IpRecv for Reader {
     ) -> io::Result<impl Iterator<Item = Packet<Ip>> + Send + 'a> {
         let Self { tun, buffer, segments, lens, packets } = self;
         while packets.is_empty() {
-            segments.resize_with(lens.len(), || Segment(pool.get()));
-            let count = match tun.device.recv_multiple(buffer, segments, lens, 0).await {
+            segments.resize_with(lens.len(), || pool.get());
+            let mut bufs: Vec<_> = segments.iter_mut().map(Packet::buf_mut).collect();
+            let count = match tun.device.recv_multiple(buffer, &mut bufs, lens, 0).await {
                 Ok(count) => count,
                 // From the device itself: gotatun ends if it is gone.
                 Err(error) if error.raw_os_error().is_some() => return Err(error),
@@ -136,7 +122,7 @@ impl IpRecv for Reader {
                 }
             };
             tun.reads.fetch_add(1, Relaxed);
-            for (Segment(mut packet), len) in segments.drain(..count).zip(&*lens) {
+            for (mut packet, len) in segments.drain(..count).zip(&*lens) {
                 packet.truncate(*len);
                 let fit = packet.try_into_ip().map(|packet| packets.push(packet)).is_ok();
                 let count = if fit { &tun.read } else { &tun.unfit };
@@ -194,9 +180,10 @@ async fn write_coalesced(tun: Arc<Tun>, mut packets: mpsc::Receiver<Packet<Ip>>)
 
 impl fmt::Display for Tun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [reads, read, unfit, writes, written, rejected] =
-            [&self.reads, &self.read, &self.unfit, &self.writes, &self.written, &self.rejected]
-                .map(|counter| counter.load(Relaxed));
+        let Self { reads, read, unfit, writes, written, rejected, .. } = self;
+        let count = |counter: &AtomicU64| counter.load(Relaxed);
+        let [reads, read, unfit] = [reads, read, unfit].map(count);
+        let [writes, written, rejected] = [writes, written, rejected].map(count);
         writeln!(f, "tun read: packets {read}, reads {reads}, unfit {unfit}")?;
         writeln!(f, "tun written: packets {written}, batches {writes}, rejected {rejected}")
     }

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gotatun::packet::{Packet, PacketBufPool};
 use gotatun::udp::{UdpRecv, UdpSend, UdpTransportFactory, UdpTransportFactoryParams};
+use mmsg::offload::Counters;
 use mmsg::{Offload, RecvBatch, SendMsg, prelude::*};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
@@ -43,13 +44,15 @@ impl UdpTransportFactory for Batched {
         &mut self,
         params: &UdpTransportFactoryParams,
     ) -> io::Result<(Transport, Transport)> {
-        let socket = match params.addr {
-            Some(addr) => bind(SocketAddr::new(addr, params.port), params.fwmark),
-            None => bind((Ipv6Addr::UNSPECIFIED, params.port).into(), params.fwmark)
-                // A kernel without IPv6.
-                .or_else(|_| bind(([0, 0, 0, 0], params.port).into(), params.fwmark)),
+        let unspecified = Ipv6Addr::UNSPECIFIED.into();
+        let socket = match bind(params, params.addr.unwrap_or(unspecified)) {
+            // A kernel without IPv6.
+            Err(error) if params.addr.is_none() && error.kind() != io::ErrorKind::AddrInUse => {
+                bind(params, Ipv4Addr::UNSPECIFIED.into())
+            }
+            result => result,
         }?;
-        let (send_errors, recv_errors) = (AtomicU64::new(0), AtomicU64::new(0));
+        let [send_errors, recv_errors] = Default::default();
         let transport = Transport(Arc::new(Shared { socket, send_errors, recv_errors }));
         // gotatun binds again after a change of its configuration, which this program never makes.
         let transport = self.0.get_or_init(|| transport).clone();
@@ -57,13 +60,14 @@ impl UdpTransportFactory for Batched {
     }
 }
 
-fn bind(addr: SocketAddr, mark: Option<u32>) -> io::Result<Offload<UdpSocket>> {
+fn bind(params: &UdpTransportFactoryParams, ip: IpAddr) -> io::Result<Offload<UdpSocket>> {
+    let addr = SocketAddr::new(ip, params.port);
     let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
     if addr.is_ipv6() {
-        socket.set_only_v6(!addr.ip().is_unspecified())?;
+        socket.set_only_v6(params.addr.is_some())?;
     }
-    if let Some(mark) = mark {
+    if let Some(mark) = params.fwmark {
         socket.set_mark(mark)?;
     }
     // The system may allow less, which is enough for most links.
@@ -91,9 +95,9 @@ impl UdpSend for Transport {
     ) -> io::Result<()> {
         let msgs = packets.iter().map(|(packet, dest)| SendMsg::to(*dest, packet));
         let failed = |_, _| _ = self.0.send_errors.fetch_add(1, Relaxed);
-        let result = self.0.socket.send_each(msgs, failed).await;
+        self.0.socket.send_each(msgs, failed).await?;
         packets.clear();
-        result.map(drop)
+        Ok(())
     }
 
     fn local_addr(&self) -> io::Result<Option<SocketAddr>> {
@@ -114,9 +118,8 @@ impl UdpRecv for Transport {
     type RecvManyBuf = Received;
 
     async fn recv_from(&mut self, pool: &mut PacketBufPool) -> io::Result<(Packet, SocketAddr)> {
-        let mut packets = Vec::new();
         // A batch of one datagram, so that none is lost between calls. gotatun's device does not call this.
-        let mut batch = Received(RecvBatch::new(1, 65_535));
+        let (mut batch, mut packets) = (Received(RecvBatch::new(1, 65_535)), Vec::new());
         loop {
             self.recv_many_from(&mut batch, pool, &mut packets).await?;
             if let Some(packet) = packets.pop() {
@@ -153,14 +156,10 @@ impl UdpRecv for Transport {
 impl fmt::Display for Batched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(Transport(shared)) = self.0.get() else { return Ok(()) };
-        let counters = shared.socket.counters();
-        let (sent, failed) = (counters.sent, shared.send_errors.load(Relaxed));
-        let (calls, batches) = (counters.send_calls, counters.sent_batches);
-        let errors = shared.recv_errors.load(Relaxed);
-        writeln!(
-            f,
-            "udp sent: datagrams {sent}, failed {failed}, calls {calls}, GSO batches {batches}"
-        )?;
-        writeln!(f, "udp received: datagrams {}, errors {errors}", counters.received)
+        let Counters { sent, send_calls, sent_batches, received, .. } = shared.socket.counters();
+        let [failed, errors] = [&shared.send_errors, &shared.recv_errors].map(|n| n.load(Relaxed));
+        let calls = format_args!("calls {send_calls}, GSO batches {sent_batches}");
+        writeln!(f, "udp sent: datagrams {sent}, failed {failed}, {calls}")?;
+        writeln!(f, "udp received: datagrams {received}, errors {errors}")
     }
 }
