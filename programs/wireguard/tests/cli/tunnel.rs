@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::thread;
 
+use socket2::SockRef;
+
 use crate::kit::{
     Config, FAR_INSIDE, NEAR_INSIDE, Node, assert_nothing_lost, bytes, exchange, inside, number,
     public, with_nodes,
@@ -117,6 +119,70 @@ fn a_node_that_starts_again_is_reached_again() {
         assert!(counters.contains(&format!("peer {}: received ", public(2))), "{counters}");
         assert_nothing_lost(&counters);
         assert_nothing_lost(&second.stop());
+    });
+}
+
+/// Peers of one node, each a node of its own at the far end.
+const PEERS: u8 = 64;
+
+#[test]
+fn many_peers_share_a_node() {
+    let test = "many_peers_share_a_node";
+    with_nodes(test, |far| {
+        let address = |peer: u8| format!("10.78.1.{peer}");
+        let mut config = Config::new(100, &["10.78.0.1/16"], 0);
+        let peers: Vec<_> = (0..PEERS)
+            .map(|peer| {
+                let theirs = Config::new(peer + 1, &[&format!("{}/16", address(peer))], 0);
+                let theirs = theirs.peer(100, &["10.78.0.1"], None);
+                let path = theirs.write(test, &format!("peer{peer}"));
+                far.enter(|| Node::start(&path, &[]))
+            })
+            .collect();
+        for (peer, node) in (0..).zip(&peers) {
+            config = config.peer(peer + 1, &[&address(peer)], Some((FAR, node.port).into()));
+        }
+        let node = Node::start(&config.write(test, "near"), &[]);
+        let here = inside(NEAR_INSIDE[0]);
+        let there: Vec<_> = (0..PEERS)
+            .map(|peer| {
+                let socket = far.enter(|| inside(&address(peer)));
+                // All devices at the far end have a route to the near one.
+                let device = format!("peer{peer}");
+                SockRef::from(&socket).bind_device(Some(device.as_bytes())).expect("its device");
+                socket
+            })
+            .collect();
+        // Three in a row to each peer, of lengths that may and may not be segments of one batch.
+        let datagram = |peer: u8, number: usize| bytes(peer.into(), 1000 - 100 * (number / 2));
+        for _ in 0..20 {
+            for (peer, socket) in (0..).zip(&there) {
+                for number in 0..3 {
+                    let to = socket.local_addr().expect("it is bound");
+                    here.send_to(&datagram(peer, number), to).expect("the TUN device takes it");
+                }
+            }
+            for (peer, socket) in (0..).zip(&there) {
+                for number in 0..3 {
+                    let mut buffer = [0; 2048];
+                    let len = receive(socket, &mut buffer).expect("it comes");
+                    assert_eq!(buffer[..len], datagram(peer, number), "peer {peer}");
+                }
+                let to = here.local_addr().expect("it is bound");
+                socket.send_to(&[peer; 10], to).expect("the TUN device takes it");
+            }
+            let mut answers: Vec<_> = (0..PEERS)
+                .map(|_| {
+                    let mut buffer = [0; 16];
+                    assert_eq!(receive(&here, &mut buffer).expect("it comes"), 10);
+                    buffer[0]
+                })
+                .collect();
+            answers.sort_unstable();
+            assert!(answers.into_iter().eq(0..PEERS));
+        }
+        assert_nothing_lost(&node.stop());
+        peers.into_iter().for_each(|peer| assert_nothing_lost(&peer.stop()));
     });
 }
 
