@@ -71,7 +71,7 @@ for i in "${!kinds[@]}"; do
     node near "$i" "${kinds[i]}" $near_key $far_public 10.79.0.2
     node far "$i" "${kinds[i]}" $far_key $near_public 10.79.0.1
 done
-"${there[@]}" iperf3 -s >"$folder/server" &
+"${there[@]}" iperf3 -s >"$folder/server" 2>&1 &
 pids+=($!)
 until "${there[@]}" ss -ltn | grep -q :5201; do :; done
 
