@@ -217,12 +217,11 @@ impl SendQueue {
         let mut cost = Self::cost(&msg.with_dest(first));
         for dest in dests {
             cost = cost.saturating_add(Self::OVERHEAD);
-            result = result.and_then(|()| self.check(Self::OVERHEAD));
+            result = result
+                .and_then(|()| self.check(Self::OVERHEAD))
+                .and_then(|()| self.back.repeat(dest));
             match result {
-                Ok(()) => {
-                    self.back.repeat(dest);
-                    self.bytes += Self::OVERHEAD;
-                }
+                Ok(()) => self.bytes += Self::OVERHEAD,
                 Err(PushError::Full) if cost <= self.capacity => {}
                 Err(_) => break,
             }

@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::BatchSocket;
 use crate::recv::batch::RecvBatch;
@@ -158,10 +158,11 @@ pub trait BatchSocketExt: BatchSocket {
     /// Adds messages to `batch`, after those that it holds, until it is full or `deadline` passes. Returns how many it
     /// added.
     ///
-    /// It takes the messages that are there before it looks at the time, also if the deadline has passed. It works on
+    /// It takes the messages that are there even if the deadline has passed; while more keep coming, for at most 2 ms. It works on
     /// blocking and on non-blocking sockets and ignores the socket's timeout; on Windows use a non-blocking socket if another
     /// thread also receives from it. Signals do not end the call. It may return a millisecond after the deadline, or
-    /// later if the system does not run the thread. It needs a descriptor, so it is not on `dyn BatchSocket`.
+    /// later if the system does not run the thread. It needs a descriptor, so it is not on `dyn BatchSocket`. A socket
+    /// type of your own with the provided `recv_more` must be non-blocking.
     ///
     /// A full batch returns 0 at once: [`clear`](RecvBatch::clear) it first. If the call returns `Ok` before the deadline and
     /// the batch is not full, the socket was shut down.
@@ -194,11 +195,13 @@ pub trait BatchSocketExt: BatchSocket {
     where
         Self: AsSocket,
     {
-        let before = batch.message_count();
+        let (before, end) = (batch.message_count(), last_receive(deadline));
         while batch.message_count() < batch.slots() {
+            let held = batch.message_count();
             let left = deadline.saturating_duration_since(Instant::now());
             match self.recv_more(batch) {
-                Ok(0) => break,
+                Ok(_) if batch.message_count() <= held => break,
+                Ok(_) if end.is_some_and(|end| Instant::now() > end) => break,
                 Ok(_) => {}
                 Err(error) if is_temporary(&error) => {
                     if left.is_zero() || !sys::wait_readable(sys::borrow(self), left) {
@@ -208,11 +211,16 @@ pub trait BatchSocketExt: BatchSocket {
                 Err(error) => return Err(error),
             }
         }
-        Ok(batch.message_count() - before)
+        Ok(batch.message_count().saturating_sub(before))
     }
 }
 
 impl<T: BatchSocket + ?Sized> BatchSocketExt for T {}
+
+/// When a receive until `deadline` ends even if messages keep coming: 2 ms after it, or after now. `None` for never.
+pub(crate) fn last_receive(deadline: Instant) -> Option<Instant> {
+    deadline.max(Instant::now()).checked_add(Duration::from_millis(2))
+}
 
 /// Whether an error is about no message: the socket is not ready, or a signal ended the call.
 pub(crate) fn is_temporary(error: &io::Error) -> bool {

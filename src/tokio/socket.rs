@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ::tokio::time;
 
@@ -14,10 +14,12 @@ use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::socket::{BatchSocket, BatchSocketExt, OfferSize, is_temporary};
+use crate::socket::{BatchSocket, BatchSocketExt, OfferSize, is_temporary, last_receive};
 
 /// Messages that the future of [`send_each`](AsyncBatchSocket::send_each) holds while it waits.
 const FUTURE_ROW: usize = 64;
+/// A deadline farther away than this is moved to here.
+const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The calls of [`BatchSocket`] as futures, for tokio's sockets (feature `tokio`).
 ///
@@ -205,27 +207,31 @@ pub trait AsyncBatchSocket: Sync {
         Self: Sized,
     {
         async move {
-            let before = batch.message_count();
+            let (before, end) = (batch.message_count(), last_receive(deadline));
+            // tokio's timer panics for the largest instants.
+            let deadline = deadline.min(Instant::now() + FAR);
             if before == batch.slots() {
                 // A loop that forgot to clear the batch must not occupy the thread.
                 tokio::task::yield_now().await;
             }
             while batch.message_count() < batch.slots() {
-                let free = batch.slots() - batch.message_count();
+                let held = batch.message_count();
+                let free = batch.slots() - held;
                 let mut call = || self.batch_call(&mut |socket| socket.recv_more(batch));
                 let received = wait::receive(self.tokio_socket(), free, &mut call);
                 match time::timeout_at(deadline.into(), received).await {
-                    Ok(Ok(0)) => break,
                     Ok(received) => drop(received?),
                     // tokio may not yet know of the last ones.
                     Err(_) => match call() {
-                        Ok(0) => break,
                         Err(error) if is_temporary(&error) => break,
                         received => drop(received?),
                     },
                 }
+                if batch.message_count() <= held || end.is_some_and(|end| Instant::now() > end) {
+                    break;
+                }
             }
-            Ok(batch.message_count() - before)
+            Ok(batch.message_count().saturating_sub(before))
         }
     }
 

@@ -1,17 +1,20 @@
 //! Receives behind the messages of a batch: what waits, and what comes until a deadline.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMeta};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMeta, RecvMsg, SendMsg};
 
 use super::doubles::Double;
 use crate::common::recv::{OwnedDatagram, in_one_receive};
 use crate::common::sockets::{addr, connected, settle, udp4};
 use crate::common::threads::Call;
-use crate::common::{has_icmp_errors, is_emulated, is_refused, numbered, repetitions, would_block};
+use crate::common::{
+    TIME_LIMIT, has_icmp_errors, is_emulated, is_refused, numbered, repetitions, would_block,
+};
 
 const SLOTS: usize = 10;
 /// How late a call may be where the system runs the thread in time; Windows counts in ticks.
@@ -335,5 +338,78 @@ fn a_batch_holds_what_was_added_whatever_was_done_before() {
         assert!(
             batch.iter_mut().map(|d| d.data().to_vec()).eq(twin.iter().map(|t| t.0[..16].to_vec()))
         );
+    }
+}
+
+/// Messages that keep coming do not carry a call past its deadline.
+#[test]
+fn a_flood_does_not_move_the_deadline() {
+    let socket = udp4();
+    let to = addr(&socket);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (from, msgs) = (udp4(), [SendMsg::to(to, b"flood"); 64]);
+            while !stop.load(Relaxed) {
+                let _ = from.send_batch(&msgs);
+            }
+        });
+        let mut batch = RecvBatch::new(1 << 18, 64);
+        in_time(|| {
+            batch.clear();
+            let end = in_millis(20);
+            socket.recv_more_until(&mut batch, end).expect("no error");
+            // 2 ms are the call's own.
+            end.elapsed().saturating_sub(Duration::from_millis(2))
+        });
+        stop.store(true, Relaxed);
+    });
+}
+
+/// A socket type that is wrong about `recv_more`.
+struct Wrong {
+    socket: UdpSocket,
+    clears: bool,
+}
+
+impl BatchSocket for Wrong {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        self.socket.recv_batch(msgs)
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        self.socket.send_batch(msgs)
+    }
+
+    fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        if self.clears {
+            batch.clear();
+        }
+        Ok(3)
+    }
+}
+
+#[cfg(unix)]
+impl std::os::fd::AsFd for Wrong {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(windows)]
+impl std::os::windows::io::AsSocket for Wrong {
+    fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+        self.socket.as_socket()
+    }
+}
+
+#[test]
+fn d16_a_double_that_adds_nothing_ends_the_call() {
+    for clears in [false, true] {
+        let wrong = Wrong { socket: udp4(), clears };
+        let mut batch = RecvBatch::new(SLOTS, 64);
+        assert!(batch.push(None, b"held", RecvMeta::default()));
+        let added = wrong.recv_more_until(&mut batch, Instant::now() + TIME_LIMIT);
+        assert_eq!(added.expect("no error"), 0);
     }
 }

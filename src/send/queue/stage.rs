@@ -107,7 +107,8 @@ impl Stage {
         max_len: usize,
         fill: impl FnOnce(&mut [u8]) -> usize,
     ) -> Result<usize, PushError> {
-        let space = msg.len().saturating_add(max_len);
+        // The cost has space for a Unix name, too.
+        let space = cost.saturating_add(max_len);
         let grown = self.payload.try_reserve(space).and(self.entries.try_reserve(1));
         grown.map_err(|_| PushError::OutOfMemory)?;
         let mut options = None;
@@ -161,10 +162,12 @@ impl Stage {
     }
 
     /// Repeats the last datagram with another destination.
-    pub(super) fn repeat(&mut self, dest: SocketAddr) {
+    pub(super) fn repeat(&mut self, dest: SocketAddr) -> Result<(), PushError> {
+        self.entries.try_reserve(1).map_err(|_| PushError::OutOfMemory)?;
         if let Some(last) = self.entries.last().copied() {
             self.entries.push(Entry { dest: Dest::Addr(dest), cost: size_of::<Entry>(), ..last });
         }
+        Ok(())
     }
 
     /// Keeps the first `len` datagrams. Only for the back stage, from which none has left.

@@ -226,7 +226,9 @@ fn a_closure_gets_as_much_space_as_was_asked_for_and_no_more() {
     }
     let mut unbounded = SendQueue::new(usize::MAX);
     let longest = unbounded.push_with(&SendMsg::new(b"a"), usize::MAX, not_called);
-    assert_eq!((longest, unbounded.len()), (Err(PushError::TooLong), 0));
+    // Where `usize` has 32 bits, only memory is too short for it.
+    assert!(matches!(longest, Err(PushError::TooLong | PushError::OutOfMemory)), "{longest:?}");
+    assert_eq!(unbounded.len(), 0);
 }
 
 #[test]
