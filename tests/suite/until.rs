@@ -354,15 +354,12 @@ fn a_flood_does_not_move_the_deadline() {
                 let _ = from.send_batch(&msgs);
             }
         });
-        let mut batch = RecvBatch::new(1 << 18, 64);
-        in_time(|| {
-            batch.clear();
-            let end = in_millis(20);
-            socket.recv_more_until(&mut batch, end).expect("no error");
-            // 2 ms are the call's own.
-            end.elapsed().saturating_sub(Duration::from_millis(2))
-        });
+        // More slots than any system receives messages in so short a time.
+        let mut batch = RecvBatch::new(1 << 16, 64);
+        let result = socket.recv_more_until(&mut batch, in_millis(5));
         stop.store(true, Relaxed);
+        let added = result.expect("no error");
+        assert!((1..batch.slots()).contains(&added), "{added} messages");
     });
 }
 
