@@ -1,5 +1,8 @@
 //! Nodes, and what goes through them.
 
+// Each test binary uses only a part.
+#![allow(dead_code)]
+
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -31,6 +34,11 @@ fn private(node: u8) -> StaticSecret {
     StaticSecret::from([node; 32])
 }
 
+/// Its key as a file has it.
+pub fn private_key(node: u8) -> String {
+    STANDARD.encode(private(node))
+}
+
 pub fn public(node: u8) -> String {
     STANDARD.encode(PublicKey::from(&private(node)))
 }
@@ -40,7 +48,7 @@ pub struct Config(String);
 
 impl Config {
     pub fn new(node: u8, addresses: &[&str], port: u16) -> Self {
-        let key = STANDARD.encode(private(node));
+        let key = private_key(node);
         let addresses = addresses.join(", ");
         Self(format!(
             "[Interface]\nPrivateKey = {key}\nAddress = {addresses}\nListenPort = {port}\n"

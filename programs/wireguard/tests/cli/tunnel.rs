@@ -98,6 +98,37 @@ fn a_packet_of_each_size_passes() {
 }
 
 #[test]
+fn packets_pass_while_mtus_change() {
+    let test = "packets_pass_while_mtus_change";
+    with_nodes(test, |far| {
+        let mtu = |devices: [&str; 2], mtu: usize| {
+            ip(&format!("link set {} mtu {mtu}", devices[0])).expect("an MTU");
+            far.enter(|| ip(&format!("link set {} mtu {mtu}", devices[1]))).expect("an MTU");
+        };
+        let (near, there) = nodes(test, &far, FAR.into(), [&[], &[]]);
+        let passes = || {
+            datagrams_pass(&far, (1200..=1420 - 28).step_by(8));
+            for address in FAR_INSIDE {
+                exchange(&far, address, 300_000);
+            }
+        };
+        passes();
+        // The tunnel's.
+        mtu(["near", "far"], 1280);
+        passes();
+        mtu(["near", "far"], 1420);
+        passes();
+        // The network's: the datagrams between the nodes become fragments.
+        mtu([DEVICE, FAR_DEVICE], 1300);
+        passes();
+        mtu([DEVICE, FAR_DEVICE], 1500);
+        passes();
+        assert_nothing_lost(&near.stop());
+        assert_nothing_lost(&there.stop());
+    });
+}
+
+#[test]
 fn a_node_that_starts_again_is_reached_again() {
     let test = "a_node_that_starts_again_is_reached_again";
     with_nodes(test, |far| {
