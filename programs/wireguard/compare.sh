@@ -5,11 +5,16 @@
 # (stock), each with the TUN device's offload (offload) and without (plain):
 #   tcp, udp: megabytes a second that iperf3 receives, CPU seconds a gigabyte of both nodes together, and what was sent again (tcp)
 #     or lost (udp at 25 MB/s, per cent). "back": from the far end to the near one;
-#   ping: round trips in ms, of an idle tunnel, and beside a TCP download that fills a link of 100 Mbit/s (tbf, 256 kB).
+#   loss: tcp where each end's firewall (nftables) drops 1 % of the packets of the network. The devices segment there, so that
+#     one packet is one datagram;
+#   ping: round trips in ms, of an idle tunnel, and beside a TCP upload that fills a link of 100 Mbit/s (tbf, 256 kB).
+# For each tunnel it then prints packets read from the TUN devices and not written to the other, without those for which
+# a socket's receive buffer had no room ("lost"), and each node's memory before and after the load.
 #
 # All nodes run all the time, and iperf3 turns to one tunnel after the other for SECONDS (5), ROUNDS times (6), in an order
 # that changes. The figures are medians with their ranges; the ratio is that of one round to "stock plain". ROWS is a
-# pattern that chooses rows. It needs root, and iperf3, iproute2, iputils-ping and jq. Close other programs first.
+# pattern that chooses rows. It needs root, and ethtool, iperf3, iproute2, iputils-ping, jq and nftables. Close other
+# programs first.
 set -eu -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 wireguard=${CARGO_TARGET_DIR:-target}/release/wireguard
@@ -33,6 +38,9 @@ far=$! pids+=($!)
 until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do :; done
 there=(nsenter -t $far -n)
 ip link set lo up
+# No neighbour or router is asked for on the TUN devices: a node has no peer for such packets.
+echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
+"${there[@]}" sh -c 'echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6'
 ip link add near type veth peer name far netns $far
 ip addr add 10.79.0.1/24 dev near
 ip link set near up
@@ -44,11 +52,11 @@ near_key=AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE= near_public=pOCSkrZRwni5dy
 far_key=AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI= far_public=zo060cy2M+x7cMF4FKXHbs0CloUFDTRHRboFhw5YfVk=
 
 # node END NUMBER KIND KEY PEER ENDPOINT: starts a node, and waits until it listens.
-declare -A node
+declare -A node said idle
 node() {
-    local end=$1 number=$2 kind=$3 at=() host=1 peer=2 name=$1$2
+    local end=$1 number=$2 kind=$3 at=() host=1 peer=2 name=$1$2 fd
     [ "$end" = near ] || { at=("${there[@]}") host=2 peer=1; }
-    cat >"$folder/$name.conf" <<EOF
+    cat >"$folder/$name.conf" <<CONFIG
 [Interface]
 PrivateKey = $4
 Address = 10.80.$number.$host/24
@@ -57,22 +65,56 @@ ListenPort = 5182$number
 PublicKey = $5
 AllowedIPs = 10.80.$number.$peer
 Endpoint = $6:5182$number
-EOF
+CONFIG
+    rm -f "$folder/$name.said"
     mkfifo "$folder/$name.said"
     "${at[@]}" "$wireguard" "$folder/$name.conf" --device "wg$end$number" --udp "${kind% *}" --tun "${kind#* }" \
         >"$folder/$name.said" &
     node[$name]=$! pids+=($!)
     # Held open, so that the node can say more at its end.
-    exec {said}<"$folder/$name.said"
-    read -r _ <&"$said"
+    exec {fd}<"$folder/$name.said"
+    said[$name]=$fd
+    read -r _ <&"$fd"
 }
 kinds=("mmsg offload" "mmsg plain" "stock offload" "stock plain")
-for i in "${!kinds[@]}"; do
-    node near "$i" "${kinds[i]}" $near_key $far_public 10.79.0.2
-    node far "$i" "${kinds[i]}" $far_key $near_public 10.79.0.1
-done
+start() {
+    for i in "${!kinds[@]}"; do
+        node near "$i" "${kinds[i]}" $near_key $far_public 10.79.0.2
+        node far "$i" "${kinds[i]}" $far_key $near_public 10.79.0.1
+    done
+    sleep 1 # Idle.
+    for name in "${!node[@]}"; do idle[$name]=$(memory "$name" RSS); done
+}
+memory() { awk -v what="Vm$2:" '$1 == what {printf "%.1f", $2 / 1024}' "/proc/${node[$1]}/status"; }
+# stop: ends the nodes, and says what was lost, and how much memory they took.
+stop() {
+    local i end name what read written full line=
+    for i in "${!kinds[@]}"; do
+        read=0 written=0 full=0
+        for end in near far; do
+            name=$end$i
+            line="$line$end ${idle[$name]} MiB idle, $(memory "$name" RSS) after the load, $(memory "$name" HWM) at most; "
+            # Column 13 counts the datagrams that a socket dropped.
+            full=$((full + $(awk -v port="$(printf ':%04X' "5182$i")" '$2 ~ port "$" {sum += $13} END {print sum + 0}' \
+                "/proc/${node[$name]}/net/udp" "/proc/${node[$name]}/net/udp6")))
+            kill "${node[$name]}"
+            wait "${node[$name]}"
+            while read -r what; do
+                case $what in
+                    "tun read: packets "*) what=${what#*packets }; read=$((read + ${what%%,*})) ;;
+                    "tun written: packets "*) what=${what#*packets }; written=$((written + ${what%%,*})) ;;
+                esac
+            done <&"${said[$name]}"
+        done
+        echo "${kinds[i]}: packets read $read, written $written, no room $full, lost $((read - written - full)); ${line%; }"
+        line=
+    done
+    # The server goes on.
+    pids=("$far" "$server")
+}
+start
 "${there[@]}" iperf3 -s >"$folder/server" 2>&1 &
-pids+=($!)
+server=$! pids+=($!)
 until "${there[@]}" ss -ltn | grep -q :5201; do :; done
 
 # CPU seconds of both nodes of a tunnel.
@@ -129,6 +171,12 @@ row() {
     done
 }
 
+# lossy: each end drops a packet of a hundred that comes in by the device.
+lossy() {
+    local hook="type filter hook ingress device $1 priority 0"
+    printf 'table netdev lossy {\nchain in {\n%s\n%s\n}\n}\n' "$hook" "udp dport 51820-51829 numgen random mod 100 < 1 drop"
+}
+
 echo "$(uname -sr), $(nproc) CPUs, load $(cut -d' ' -f1-3 /proc/loadavg), $rounds rounds of $seconds s"
 printf '%-18s  %-6s  %-13s  %-30s  %s\n' row of kind median "ratio to stock plain"
 for streams in 1 8; do
@@ -138,13 +186,15 @@ done
 row "udp" "MB/s s/GB lost%" iperf -u -b 200M -l 1300
 row "udp back" "MB/s s/GB lost%" iperf -u -b 200M -l 1300 -R
 row "ping idle" "p50 p90 p99" pings
+stop
+
+start
 tc qdisc replace dev near root tbf rate 100mbit burst 32kb limit 256kb
 row "ping 100 Mbit/s" "p50 p90 p99" beside
 tc qdisc del dev near root
-
-# What each node counted.
-for i in "${!kinds[@]}"; do
-    for end in near far; do
-        awk -v name="$end, ${kinds[i]}" '/^VmHWM/ {print name ": " $2 / 1024 " MiB at most"}' "/proc/${node[$end$i]}/status"
-    done
-done
+ethtool -K near tx-udp-segmentation off
+"${there[@]}" ethtool -K far tx-udp-segmentation off
+lossy near | nft -f -
+lossy far | "${there[@]}" nft -f -
+row "tcp 1, 1 % loss" "MB/s s/GB again" iperf
+row "tcp 8, 1 % loss" "MB/s s/GB again" iperf -P 8
