@@ -151,13 +151,13 @@ pub trait BatchSocket {
         batch.recv_by(|buffers, each| self.recv_slices(buffers, each))
     }
 
-    /// Adds the messages that are there to `batch`, after those that it holds, and never waits. Returns how many it added: 0
-    /// if the batch is full or the socket was shut down.
+    /// Adds the messages that are there to `batch`, after those that it holds, without waiting for more. Returns how many it
+    /// added: 0 if the batch is full, or if an Internet socket was shut down (on Linux this is `WouldBlock`).
     ///
     /// [`recv_more_until`](BatchSocketExt::recv_more_until) waits for more until a deadline.
     ///
-    /// The provided implementation calls [`recv_slices`](Self::recv_slices), waits as that does, and adds at most 16
-    /// messages. On Windows the call may wait if the socket is blocking and another thread also receives from it.
+    /// The provided implementation calls [`recv_slices`](Self::recv_slices), so it may wait, and adds at most 16 messages.
+    /// On Windows the call may wait if the socket is blocking and another thread also receives from it.
     ///
     /// ```
     /// use mmsg::{BatchSocket, RecvBatch};
@@ -168,9 +168,9 @@ pub trait BatchSocket {
     /// let mut batch = RecvBatch::new(64, 1500);
     /// one.recv_into(&mut batch)?;
     /// if let Err(error) = other.recv_more(&mut batch) {
-    ///     println!("{error}"); // `WouldBlock`: there are none.
+    ///     println!("{error}"); // `WouldBlock`: no message is there.
     /// }
-    /// assert_eq!(batch.message_count(), 2); // One of each socket.
+    /// assert_eq!(batch.message_count(), 2); // One from each socket.
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///

@@ -45,7 +45,7 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// Also returns how many bytes of the message to split: 0 if the datagram boundaries are unknown.
+    /// Returns the split of a message, and how many of its bytes to split: 0 if the datagram boundaries are unknown.
     #[inline]
     pub(crate) fn new(received: &Received, len: usize) -> (Self, usize) {
         let segment = received.segment_size.map_or(usize::MAX, NonZero::get);
@@ -131,8 +131,7 @@ impl FusedIterator for Datagrams<'_> {}
 
 /// Iterates over the datagrams of one message, mutable.
 ///
-/// Like [`Datagrams`] it yields a [`truncated`](DatagramMut::truncated) datagram where
-/// bytes are missing.
+/// Like [`Datagrams`], it yields a [`truncated`](DatagramMut::truncated) datagram where bytes are missing.
 pub(crate) struct DatagramsMut<'a> {
     /// The bytes not yielded yet.
     rest: &'a mut [u8],
@@ -203,7 +202,7 @@ mod tests {
             let received = received(bytes.len(), Some(segment), truncation(truncated));
             let mut naive: Plain =
                 bytes.chunks(segment.into()).map(|c| (c.to_vec(), false)).collect();
-            // The datagram that the end of the buffer truncates, possibly before its first byte.
+            // The truncated datagram is empty if the bytes end with a whole segment.
             if naive.last().is_none_or(|(d, _)| truncated && d.len() == usize::from(segment)) {
                 naive.push((Vec::new(), false));
             }

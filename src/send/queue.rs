@@ -137,12 +137,15 @@ impl SendQueue {
         self.push_with(msg, 0, |_| 0)
     }
 
-    /// Adds a datagram whose payload `fill` writes into the queue's memory: what is encrypted or encoded there needs no
-    /// buffer and no copy.
+    /// Adds a datagram whose payload `fill` writes into the queue's memory. Encrypting or encoding there saves a buffer and a
+    /// copy.
     ///
-    /// `fill` gets `max_len` zero bytes and returns how many of them, from the first on, belong to the payload. To push
-    /// nothing, return `usize::MAX`. Clearing the bytes takes time: ask for no more than it may need. The payload of `msg` goes before them, as a header;
-    /// [`SendMsg::to`]`(dest, &[])` has none. Destination and options are those of `msg`.
+    /// The datagram is the payload of `msg`, as a header, followed by the bytes that `fill` writes. `SendMsg::to(dest, &[])`
+    /// has no header. `msg` also has the destination and the options.
+    ///
+    /// `fill` gets `max_len` zero bytes and returns how many of them to send, from the first on. If it returns `usize::MAX`,
+    /// nothing is queued and the push fails with [`PushError::TooLong`]. Clearing the bytes takes time: ask for no more than
+    /// `fill` may need.
     ///
     /// ```
     /// use mmsg::{BatchSocket, SendMsg, SendQueue};
@@ -162,9 +165,11 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// The errors of [`push`](Self::push) for a datagram with `max_len` further bytes, even if `fill` would write fewer;
-    /// `fill` is not called. [`PushError::TooLong`] also if `fill` returns more than `max_len`, as an encoder may that needs
-    /// more space. The queue is unchanged, also if `fill` panics.
+    /// - The errors of [`push`](Self::push), for a datagram with `max_len` bytes after its header: `fill` is not called, even
+    ///   if it would write fewer bytes.
+    /// - [`PushError::TooLong`] if `fill` returns more than `max_len`, for example because an encoder needs more space.
+    ///
+    /// After an error the queue is unchanged, as it is if `fill` panics.
     #[inline]
     pub fn push_with(
         &mut self,

@@ -13,8 +13,8 @@ use crate::sys::{self, AsSocket, MAX_BATCH};
 
 /// Sends from iterators and queues, and goes on past each message that fails.
 ///
-/// Every [`BatchSocket`] implements it, `dyn BatchSocket` included (but for `recv_more_until`). It is a separate trait because a `dyn BatchSocket`
-/// cannot have methods with type parameters.
+/// Every [`BatchSocket`] implements it. `dyn BatchSocket` has all calls except `recv_more_until`. It is a separate trait
+/// because a `dyn BatchSocket` cannot have methods with type parameters.
 ///
 /// Iterators may yield messages or references to messages, so slices and arrays work as well.
 ///
@@ -158,14 +158,16 @@ pub trait BatchSocketExt: BatchSocket {
     /// Adds messages to `batch`, after those that it holds, until it is full or `deadline` passes. Returns how many it
     /// added.
     ///
-    /// It takes the messages that are there even if the deadline has passed. If more keep coming, it takes 1,024 of them or
-    /// goes on for 2 ms, whichever takes longer. It works on blocking and on non-blocking sockets and ignores the socket's
-    /// timeout; on Windows use a non-blocking socket if another thread also receives from it. Signals do not end the call. It may return a millisecond after the deadline, or
-    /// later if the system does not run the thread. It needs a descriptor, so it is not on `dyn BatchSocket`. A socket
-    /// type of your own with the provided `recv_more` must be non-blocking.
+    /// - After the deadline it still takes the messages that are there. If more keep coming, it stops after 1,024 of them or
+    ///   after 2 ms, whichever is later.
+    /// - It may return a millisecond after the deadline, or later if the system does not run the thread.
+    /// - Signals do not end the call.
+    /// - The socket may be blocking or non-blocking; its timeout has no effect. It must be non-blocking if its type has the
+    ///   provided `recv_more`, or on Windows if another thread also receives from it.
+    /// - The call needs a descriptor, so it is not on `dyn BatchSocket`.
     ///
-    /// A full batch returns 0 at once: [`clear`](RecvBatch::clear) it first. If the call returns `Ok` before the deadline and
-    /// the batch is not full, the socket was shut down.
+    /// With a full batch it returns 0 at once: [`clear`](RecvBatch::clear) the batch first. If it returns `Ok` before the
+    /// deadline and the batch is not full, the socket was shut down.
     ///
     /// ```
     /// use mmsg::{RecvBatch, prelude::*};
@@ -217,10 +219,10 @@ pub trait BatchSocketExt: BatchSocket {
 
 impl<T: BatchSocket + ?Sized> BatchSocketExt for T {}
 
-/// Ends a receive until a deadline after which messages keep coming.
+/// When a receive until a deadline stops although messages keep coming.
 pub(crate) struct Overtime {
     deadline: Instant,
-    /// 2 ms after the deadline or the start; `None` if there is no such time.
+    /// 2 ms after the deadline or the start, whichever is later; `None` if `Instant` cannot hold it.
     end: Option<Instant>,
     /// Messages received after the deadline.
     count: usize,
@@ -232,8 +234,8 @@ impl Overtime {
         Self { deadline, end, count: 0 }
     }
 
-    /// Whether to stop after a call that received `added` messages: a slow system may need longer than 2 ms for the messages
-    /// that wait, so they count, too.
+    /// Whether to stop after a call that received `added` messages. Time alone does not decide: a slow system may need
+    /// longer than 2 ms for the messages that wait.
     pub(crate) fn is_over(&mut self, added: usize) -> bool {
         let now = Instant::now();
         if now >= self.deadline {

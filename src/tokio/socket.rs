@@ -221,7 +221,7 @@ pub trait AsyncBatchSocket: Sync {
                 let received = wait::receive(self.tokio_socket(), free, &mut call);
                 match time::timeout_at(deadline.into(), received).await {
                     Ok(received) => drop(received?),
-                    // tokio may not yet know of the last ones.
+                    // tokio may not yet know of messages that have just come.
                     Err(_) => match call() {
                         Err(error) if is_temporary(&error) => break,
                         received => drop(received?),

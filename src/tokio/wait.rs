@@ -3,8 +3,8 @@
 //! tokio remembers readiness until a call returns `WouldBlock`. In three states this does not work:
 //!
 //! - While reports wait in the error queue, a receive must not clear the readiness of errors, which a task that waits for
-//!   `Interest::ERROR` needs. The receive waits for datagrams, and looks for an error every 16 ms, since nothing
-//!   else would tell it.
+//!   `Interest::ERROR` needs. The receive waits for datagrams alone, and looks for an error after 1 to 16 ms, since no event
+//!   would report it.
 //! - After a shutdown tokio reports a socket as readable (read closed) for ever, while its receives find nothing.
 //! - After an error tokio on Linux reports a socket as writable (write closed) for ever. A send that finds it full sleeps.
 
@@ -101,7 +101,7 @@ pub(super) fn require_progress(sent: usize) -> io::Result<()> {
     if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }
 
-/// The result of `wait`, or `None` if `time` is over before. Outside of a runtime there is no timer, so it waits for ever.
+/// The result of `wait`, or `None` after `time`. Outside of a runtime there is no timer, so it waits without a limit.
 async fn with_timeout<T>(time: Duration, wait: impl Future<Output = T>) -> Option<T> {
     match Handle::try_current() {
         Ok(_) => time::timeout(time, wait).await.ok(),

@@ -26,7 +26,8 @@ pub enum PushError {
     /// The queue is full. Flush, and push again.
     Full,
     /// The datagram, or all datagrams of one [`push_to_all`](crate::SendQueue::push_to_all), would not fit even an
-    /// empty queue of this capacity.
+    /// empty queue of this capacity. Or the closure of a [`push_with`](crate::SendQueue::push_with) returned more bytes
+    /// than it was given.
     TooLong,
     /// The message has raw control messages.
     HasControl,
@@ -54,8 +55,8 @@ impl fmt::Display for PushError {
 impl Error for PushError {}
 
 impl From<PushError> for io::Error {
-    /// `WouldBlock` if the queue is full and `OutOfMemory` if it cannot grow, which allocate nothing; `InvalidInput` with
-    /// the `PushError` within otherwise.
+    /// `Full` becomes `WouldBlock`, and `OutOfMemory` stays `OutOfMemory`; neither allocates. Every other error becomes an
+    /// `InvalidInput` that contains it.
     fn from(error: PushError) -> Self {
         match error {
             PushError::Full => io::ErrorKind::WouldBlock.into(),

@@ -63,7 +63,7 @@ pub(super) fn cost(msg: &SendMsg<'_>) -> Result<usize, PushError> {
     (len as usize).checked_add(rest).ok_or(PushError::TooLong)
 }
 
-/// Keeps `len` bytes of payload when it is dropped, also by a panic.
+/// Truncates the payload to `len` bytes when it is dropped, also by a panic.
 struct Kept<'a> {
     len: usize,
     payload: &'a mut Vec<u8>,
@@ -93,7 +93,7 @@ impl Stage {
         self.entries.len() - self.first
     }
 
-    /// Stores a message, and up to `max_len` further bytes that `fill` writes. Returns its cost: `cost` and these bytes.
+    /// Stores a message, and up to `max_len` further bytes that `fill` writes. Returns `cost` plus the number of these bytes.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl Stage {
         max_len: usize,
         fill: impl FnOnce(&mut [u8]) -> usize,
     ) -> Result<usize, PushError> {
-        // The cost has space for a Unix name, too.
+        // `cost` includes a Unix destination, which follows the payload.
         let space = cost.saturating_add(max_len);
         let grown = self.payload.try_reserve(space).and(self.entries.try_reserve(1));
         grown.map_err(|_| PushError::OutOfMemory)?;
@@ -136,13 +136,12 @@ impl Stage {
         let mut meta = 0;
         if let Some(options) = options {
             self.metas.push(options);
-            // The places fit: memory does not hold 2^32 entries.
+            // The index fits in 32 bits: 2^32 entries would take 256 GiB.
             meta = self.metas.len() as u32;
         }
         let (dest, name_len) = match (&msg.dest, self.entries.last()) {
             (Dest::Unix(dest), _) => (Dest::None, self.push_name(*dest)),
-            // Mostly the destination repeats. Copying the last entry's is quicker, since the message's own has only
-            // just been written.
+            // The destination usually repeats. The last entry's copies faster: the message's own has just been written.
             (dest, Some(last)) if last.dest == *dest => (last.dest, 0),
             (Dest::Addr(dest), _) => (Dest::Addr(*dest), 0),
             (Dest::None, _) => (Dest::None, 0),
@@ -219,7 +218,7 @@ impl Stage {
             return;
         }
         let entries = &self.entries;
-        // Indices fit 32 bits, as those of options do.
+        // Indices fit in 32 bits, as those of options do.
         self.order.extend(0..count as u32);
         // The index comes last in the key, so that each destination's datagrams stay in order.
         let key = |i: &u32| match entries[*i as usize].dest {

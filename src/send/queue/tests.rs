@@ -22,12 +22,12 @@ struct Pushed {
 #[derive(Clone, Debug)]
 enum Step {
     Push(Pushed),
-    /// So many bytes go in by a closure that may write so many more.
+    /// The closure writes the first number of bytes, and leaves the second number unused.
     PushWith(Pushed, usize, usize),
-    /// To all or none.
+    /// To this number of destinations.
     PushToAll(Pushed, usize),
     Discard(usize),
-    /// A flush that sends up to this many of the stage that is sent first.
+    /// A flush that sends up to this many datagrams of one stage.
     Send(usize),
     Clear,
     Shrink,
@@ -171,7 +171,7 @@ fn a_queue_that_each_flush_drains_uses_one_memory() {
     assert_eq!(rounds.next(), second);
 }
 
-/// What is in the queue, and what that counts.
+/// The queued messages, and the bytes that they count.
 fn contents(queue: &SendQueue) -> (Vec<Seen>, usize) {
     (queue.iter().map(|msg| seen(&msg)).collect(), queue.bytes())
 }
@@ -199,7 +199,7 @@ fn what_a_closure_does_not_finish_is_not_in_the_queue() {
         assert_eq!(queue.push_with(&twice, 500, not_called), Err(PushError::OptionTwice));
         assert_eq!(contents(&queue), before);
     }
-    // Nor does any of it take memory: the whole bound is still to be had.
+    // Nor does it count against the bound: datagrams still fit up to the last byte.
     let rest = queue.remaining() - SendQueue::cost(&msg);
     queue.push_with(&msg, rest, |space| space.len()).expect("it fits");
     assert_eq!((queue.len(), queue.remaining()), (4, 0));
@@ -226,7 +226,7 @@ fn a_closure_gets_as_much_space_as_was_asked_for_and_no_more() {
     }
     let mut unbounded = SendQueue::new(usize::MAX);
     let longest = unbounded.push_with(&SendMsg::new(b"a"), usize::MAX, not_called);
-    // Where `usize` has 32 bits, only memory is too short for it.
+    // With a 32-bit `usize` the length is valid, but no memory holds it.
     assert!(matches!(longest, Err(PushError::TooLong | PushError::OutOfMemory)), "{longest:?}");
     assert_eq!(unbounded.len(), 0);
 }

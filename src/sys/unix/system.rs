@@ -45,8 +45,8 @@ pub(crate) fn has_error(socket: BorrowedFd<'_>) -> bool {
     poll(socket, 0, 0).is_ok_and(|ready| ready & libc::POLLERR != 0)
 }
 
-/// Waits until the socket is readable, a signal comes or `timeout` passes, in whole milliseconds. Returns false if the socket
-/// was shut down for receiving.
+/// Waits until the socket is readable, a signal comes or `timeout` passes, rounded up to milliseconds. Returns false if the
+/// socket was shut down for receiving.
 pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration) -> bool {
     #[cfg(linux_like)]
     const SHUT_DOWN: c_short = libc::POLLRDHUP | libc::POLLHUP;
@@ -57,7 +57,7 @@ pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration) -> bool {
         Ok(ready) if ready & SHUT_DOWN != 0 => return false,
         Ok(ready) if ready & libc::POLLIN != 0 || ready == 0 => {}
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-        // Reports wait in the error queue. No poll can ignore them, so each would return at once.
+        // Reports wait in the error queue. `poll` cannot ignore them, and would return at once each time.
         _ => thread::sleep(timeout.min(Duration::from_millis(1))),
     }
     true
