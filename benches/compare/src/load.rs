@@ -16,21 +16,21 @@ pub const ECN: u8 = 0b10;
 /// Bytes of a page.
 const PAGE: usize = 4096;
 
-/// Where memory begins, in bytes from the start of a page.
+/// Where buffers and payloads begin, in bytes from the start of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The first receive buffer. The others follow it without a gap.
     pub buffer: usize,
     /// Bytes of each such buffer.
     pub buffer_len: usize,
-    /// Each payload, or the first of contiguous ones.
+    /// Each payload, or the first if they are contiguous.
     pub payload: usize,
 }
 
 /// The datagrams of a turn: `each` to each destination, all from one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
-    /// Whether datagrams are sent with ECN bits, and received with these and their destination.
+    /// Whether to send ECN bits, and to receive them and the destination.
     pub metadata: bool,
     pub workload: &'static str,
     /// Bytes of each datagram.
@@ -123,7 +123,7 @@ impl Load {
         if self.workload != "interleaved" {
             return payloads;
         }
-        // To each destination its first datagram, then to each its second.
+        // First one datagram to each destination, then a second one to each.
         let places = 0..payloads.len();
         places.map(|i| payloads[i % self.dests * self.each + i / self.dests]).collect()
     }
@@ -136,7 +136,7 @@ fn page_offset(at: usize, len: usize) -> &'static mut [u8] {
     &mut memory[start..][..len]
 }
 
-/// Receive buffers as in a program: each is an allocation of its own.
+/// Receive buffers, each an allocation of its own, as in a program.
 pub fn buffers(count: usize, len: usize) -> impl Iterator<Item = &'static mut [u8]> {
     (0..count).map(move |_| vec![0; len].leak())
 }

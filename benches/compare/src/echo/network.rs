@@ -1,5 +1,5 @@
-//! Where the servers run: on loopback, or each in a network namespace of its own. A pair of virtual Ethernet devices
-//! joins it to the load's namespace.
+//! Where the servers run: on loopback, or each in a network namespace of its own, joined to the load's namespace by a pair
+//! of virtual Ethernet devices.
 
 use std::fs::File;
 use std::io;
@@ -24,15 +24,15 @@ impl Network {
         }
     }
 
-    /// Runs `call` where the load runs: for `Veth`, on a thread in a namespace of its own, which ends with
-    /// it. Without the right to make namespaces, prints that and does nothing.
+    /// Runs `call` where the load runs: for `Veth`, on a thread in a namespace of its own, which ends with the thread.
+    /// Without the right to make namespaces, prints why and does nothing.
     pub fn enter(self, call: impl FnOnce(Self) -> io::Result<()> + Send) -> io::Result<()> {
         if self == Self::Loopback {
             return call(self);
         }
         on_a_thread(|| {
             let tried = leave_namespace().and_then(|_| ip("link set lo up"));
-            // Tries to make devices, with unique names.
+            // Finds out whether the process may make devices. No server's devices have these names.
             match tried.and_then(|()| ip("link add tried0 type veth peer name tried1")) {
                 Ok(()) => call(self),
                 Err(error) => {
@@ -76,7 +76,7 @@ fn on_a_thread<T: Send>(call: impl FnOnce() -> T + Send) -> T {
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Moves this thread, and what it starts later, to a new network namespace.
+/// Moves this thread, and all that it starts later, to a new network namespace. Returns the namespace.
 fn leave_namespace() -> io::Result<File> {
     // SAFETY: no pointers. Only this thread changes its namespace.
     match unsafe { libc::unshare(libc::CLONE_NEWNET) } {

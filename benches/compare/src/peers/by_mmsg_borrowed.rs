@@ -17,6 +17,7 @@ pub struct Borrowed {
     far: Vec<OffloadState>,
     /// Destination, contents, and the segment size of a GSO batch.
     transmits: Vec<(SocketAddr, &'static [u8], Option<u16>)>,
+    /// The receive buffers back to back, and the length of each.
     memory: (&'static mut [u8], usize),
 }
 

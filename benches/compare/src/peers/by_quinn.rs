@@ -14,13 +14,13 @@ use super::Peer;
 use crate::load::{self, COALESCED_LEN, Datagram, Load, SLOT_LEN};
 use crate::wire::Wire;
 
-/// One datagram a transmit.
+/// One datagram in each transmit.
 pub type Single = Quinn<false>;
 
 /// As many datagrams as fit in each transmit: the caller prepares GSO batches.
 pub type Segmented = Quinn<true>;
 
-/// Like `Segmented`, from separate payloads, which each turn copies together.
+/// Like `Segmented`, but each turn first copies separate payloads into one buffer.
 pub struct Copied {
     segmented: Segmented,
     payloads: Vec<(SocketAddr, &'static [u8])>,

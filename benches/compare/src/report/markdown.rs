@@ -1,10 +1,10 @@
-//! The Markdown that both pages share.
+//! Markdown for both pages: the benchmarks and the record.
 
 use std::fmt::Write;
 
 use super::tables::Measured;
 
-/// Appends a table with its caption. The first column and the worst load are text, the others numbers.
+/// Appends a table with its caption. Aligns the first column and the worst load as text, the others as numbers.
 pub fn table<S: AsRef<str>>(
     page: &mut String,
     caption: &str,
