@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
 # programs/wireguard/compare.sh [ROUNDS [SECONDS [ROWS]]]
 #
-# Measures tunnels between two network namespaces (veth, MTU 1500) by this crate's sockets (mmsg) and gotatun's own
-# (stock), each with the TUN device's offload (offload) and without (plain):
-#   tcp, udp: megabytes a second that iperf3 receives, CPU seconds a gigabyte of both nodes together, and what was sent again (tcp)
-#     or lost (udp at 25 MB/s, per cent). "back": from the far end to the near one;
-#   loss: tcp where each end's firewall (nftables) drops 1 % of the packets of the network. The devices segment there, so that
-#     one packet is one datagram;
-#   ping: round trips in ms, of an idle tunnel, and beside a TCP upload that fills a link of 100 Mbit/s (tbf, 256 kB).
-# For each tunnel it then prints packets read from the TUN devices and not written to the other, without those for which
-# a socket's receive buffer had no room ("lost"), and each node's memory before and after the load.
+# Measures WireGuard tunnels between two network namespaces (veth, MTU 1500). Sockets are this crate's (mmsg) or gotatun's
+# own (stock); the TUN device uses offload (offload) or not (plain). Rows:
+#   tcp, udp: megabytes per second that iperf3 receives; CPU seconds of both nodes per gigabyte; TCP segments sent again,
+#     or per cent of UDP datagrams lost at 25 MB/s. "back" is from the far end to the near one;
+#   ping: round trips in ms, through an idle tunnel, and beside a TCP upload that fills a link of 100 Mbit/s (tbf, 256 kB);
+#   tcp, 1 % loss: nftables drops 1 % of the datagrams between the nodes. The devices do not pass on GSO batches there, so
+#     each datagram is dropped by itself.
+# After the idle ping, a line for each tunnel has the packets read from its TUN devices, those written to them, those that a
+# full socket dropped, and those that the nodes lost; and each node's memory.
 #
-# All nodes run all the time, and iperf3 turns to one tunnel after the other for SECONDS (5), ROUNDS times (6), in an order
-# that changes. The figures are medians with their ranges; the ratio is that of one round to "stock plain". ROWS is a
-# pattern that chooses rows. It needs root, and ethtool, iperf3, iproute2, iputils-ping, jq and nftables. Close other
-# programs first.
+# In each of ROUNDS (6), iperf3 loads each tunnel in turn for SECONDS (5); the first tunnel changes with the round. Figures
+# are medians with ranges. A ratio compares with "stock plain" in the same round. ROWS is a regular expression that selects
+# rows. Needs root, ethtool, iperf3, iproute2, iputils-ping, jq and nftables. Close other programs first.
 set -eu -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 wireguard=${CARGO_TARGET_DIR:-target}/release/wireguard
@@ -71,7 +70,7 @@ CONFIG
     "${at[@]}" "$wireguard" "$folder/$name.conf" --device "wg$end$number" --udp "${kind% *}" --tun "${kind#* }" \
         >"$folder/$name.said" &
     node[$name]=$! pids+=($!)
-    # Held open, so that the node can say more at its end.
+    # Kept open for what the node prints when it ends.
     exec {fd}<"$folder/$name.said"
     said[$name]=$fd
     read -r _ <&"$fd"
@@ -86,7 +85,7 @@ start() {
     for name in "${!node[@]}"; do idle[$name]=$(memory "$name" RSS); done
 }
 memory() { awk -v what="Vm$2:" '$1 == what {printf "%.1f", $2 / 1024}' "/proc/${node[$1]}/status"; }
-# stop: ends the nodes, and says what was lost, and how much memory they took.
+# stop: ends the nodes, and prints what they lost and the memory that they took.
 stop() {
     local i end name what read written full line=
     for i in "${!kinds[@]}"; do
@@ -117,10 +116,10 @@ start
 server=$! pids+=($!)
 until "${there[@]}" ss -ltn | grep -q :5201; do :; done
 
-# CPU seconds of both nodes of a tunnel.
+# cpu NUMBER: CPU seconds of both nodes of a tunnel.
 cpu() { cat /proc/"${node[near$1]}"/task/*/schedstat /proc/"${node[far$1]}"/task/*/schedstat | awk '{sum += $1} END {print sum / 1e9}'; }
 
-# iperf NUMBER ARGS: megabytes a second, CPU seconds a gigabyte, and segments sent again or per cent of datagrams lost.
+# iperf NUMBER ARGS: megabytes per second, CPU seconds per gigabyte, and segments sent again or per cent of datagrams lost.
 iperf() {
     local before after
     before=$(cpu "$1")
@@ -146,7 +145,7 @@ beside() {
     wait "$load"
 }
 
-# row NAME METRICS MEASURE ARGS: in turn, and a line for each kind and metric.
+# row NAME METRICS MEASURE ARGS: measures the kinds in turn, and prints a line for each kind and metric.
 row() {
     local name=$1 metrics=($2) round i m
     [[ $name =~ $rows ]] || return 0
@@ -171,7 +170,7 @@ row() {
     done
 }
 
-# lossy: each end drops a packet of a hundred that comes in by the device.
+# lossy DEVICE: a table that drops one of a hundred datagrams received by the device.
 lossy() {
     local hook="type filter hook ingress device $1 priority 0"
     printf 'table netdev lossy {\nchain in {\n%s\n%s\n}\n}\n' "$hook" "udp dport 51820-51829 numgen random mod 100 < 1 drop"

@@ -18,7 +18,7 @@ pub struct Config {
     pub peers: Vec<Peer>,
 }
 
-/// The key of a [Peer] until its line is read.
+/// The key of a [Peer] whose PublicKey has not been read.
 const NO_KEY: [u8; 32] = [0; 32];
 
 impl Config {
@@ -92,7 +92,7 @@ fn unknown(name: &str, known: &str) -> String {
     format!("{name} is not supported here; {known} are")
 }
 
-/// The message leaves the key out.
+/// Decodes a key. The error does not contain it, since it may be secret.
 fn key(name: &str, value: &str) -> Result<[u8; 32], String> {
     let bytes = STANDARD.decode(value).ok().and_then(|bytes| bytes.try_into().ok());
     bytes.ok_or_else(|| {
@@ -100,7 +100,7 @@ fn key(name: &str, value: &str) -> Result<[u8; 32], String> {
     })
 }
 
-/// A public key as the file has it.
+/// A public key in the form of the file.
 pub fn encode(key: PublicKey) -> String {
     STANDARD.encode(key)
 }

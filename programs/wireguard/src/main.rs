@@ -5,11 +5,11 @@
 //! sudo target/release/wireguard /etc/wireguard/wg0.conf
 //! ```
 //!
-//! The configuration has wg-quick's form. Routes beyond the networks of `Address` are yours to make
-//! (`ip route add 192.0.2.0/24 dev wg0`), as are firewall rules and DNS.
+//! The configuration has wg-quick's form. Unlike wg-quick, the program does not change firewall rules or DNS, and adds
+//! no routes beyond the networks of `Address`: add them with `ip route add 192.0.2.0/24 dev wg0`.
 //!
-//! gotatun has traits for its sockets and devices: `udp.rs` implements the former by this crate, `tun.rs` the latter by
-//! tun-rs. `--udp stock` takes gotatun's own sockets instead, so that the two can be compared.
+//! `udp.rs` implements gotatun's socket traits with this crate, `tun.rs` its device traits with tun-rs. `--udp stock`
+//! uses gotatun's own sockets, for comparison.
 
 mod config;
 mod tun;
@@ -31,7 +31,7 @@ use config::Config;
 use tun::Tun;
 use udp::Batched;
 
-/// A WireGuard node, until SIGINT or SIGTERM.
+/// Runs a WireGuard node until SIGINT or SIGTERM.
 #[derive(Parser)]
 #[command(name = "wireguard", version)]
 struct Options {
@@ -39,7 +39,7 @@ struct Options {
     /// PresharedKey, AllowedIPs, Endpoint, PersistentKeepalive.
     config: PathBuf,
 
-    /// Name of the TUN device; the configuration's file name without its ending if left out.
+    /// Name of the TUN device; by default the configuration's file name without its extension.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 
@@ -47,9 +47,9 @@ struct Options {
     #[arg(long, value_enum, default_value_t = Udp::Mmsg)]
     udp: Udp,
 
-    /// TUN device: many packets of a TCP connection as one, or each alone.
-    #[arg(long, value_enum, default_value_t = Offload::Offload)]
-    tun: Offload,
+    /// TUN device: packets of a TCP connection coalesced, or each alone.
+    #[arg(long, value_enum, default_value_t = TunMode::Offload)]
+    tun: TunMode,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -59,7 +59,7 @@ enum Udp {
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Offload {
+enum TunMode {
     Offload,
     Plain,
 }
@@ -79,7 +79,7 @@ fn run(options: &Options) -> Result<(), String> {
     let device = options.device.as_deref().unwrap_or(&stem);
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("tokio: {error}"))?;
     runtime.block_on(async {
-        let tun = Arc::new(Tun::new(device, &config, options.tun == Offload::Offload)?);
+        let tun = Arc::new(Tun::new(device, &config, options.tun == TunMode::Offload)?);
         match options.udp {
             Udp::Mmsg => {
                 let udp = Batched::default();
@@ -97,7 +97,7 @@ fn run(options: &Options) -> Result<(), String> {
     })
 }
 
-/// Runs the node until a signal, and prints what each peer got.
+/// Runs the node until a signal, and prints the traffic of each peer.
 async fn serve(
     config: Config,
     name: &str,
@@ -134,7 +134,7 @@ async fn serve(
     ended
 }
 
-/// Prints at once, also into a pipe. A pipe that was closed does not end the work.
+/// Prints and flushes, also to a pipe. Ignores a closed pipe, so that the node goes on.
 fn say(text: impl Display) {
     let mut out = io::stdout().lock();
     let _ = write!(out, "{text}").and_then(|()| out.flush());

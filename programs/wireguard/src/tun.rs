@@ -1,8 +1,8 @@
-//! gotatun's packets by a TUN device.
+//! gotatun's packets on a TUN device.
 //!
-//! With offload a packet of the device holds many of one TCP connection: tun-rs segments those that it reads, and
-//! coalesces those to be written. gotatun hands packets over one by one and does not say which is the last, so they pass a
-//! channel, and a task writes those that are there together.
+//! With offload the device passes many packets of a TCP connection as one: tun-rs segments what it reads and coalesces
+//! what it writes. gotatun sends packets one by one and does not mark the last. So a channel collects them, and a task
+//! writes together those that wait in it.
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ use tun_rs::{AsyncDevice, DeviceBuilder, GROTable, IDEAL_BATCH_SIZE, VIRTIO_NET_
 
 use crate::config::Config;
 
-/// Segments of the longest packet that is read: 65,535 bytes at an MTU of 296.
+/// Enough for the longest packet, 65,535 bytes, in segments for an MTU of 296 or more.
 const MAX_SEGMENTS: usize = 256;
 
 /// The device, and its counters.
@@ -28,14 +28,16 @@ pub struct Tun {
     offload: bool,
     reads: AtomicU64,
     read: AtomicU64,
+    /// Packets read that tun-rs cannot segment or that are not IP.
     unfit: AtomicU64,
     writes: AtomicU64,
     written: AtomicU64,
+    /// Packets whose write failed.
     rejected: AtomicU64,
 }
 
 impl Tun {
-    /// Makes the device with the addresses and the MTU of the configuration, and sets it up.
+    /// Makes the device, with the configuration's addresses and MTU, and brings it up.
     pub fn new(name: &str, config: &Config, offload: bool) -> Result<Self, String> {
         if !Path::new("/dev/net/tun").exists() {
             let hint = "load the module (`modprobe tun`), or pass the device to the container";
@@ -72,7 +74,7 @@ impl Tun {
         } else {
             Writer::Plain(Arc::clone(self))
         };
-        // Without offload tun-rs reads into the first segment, and leaves the buffer alone.
+        // Without offload tun-rs reads into the first segment and does not use the buffer.
         let (len, segments) = if self.offload { (65_535, MAX_SEGMENTS) } else { (0, 1) };
         let reader = Reader {
             tun: Arc::clone(self),
@@ -84,8 +86,8 @@ impl Tun {
         (writer, reader)
     }
 
-    /// Counts packets that were written, or failed. gotatun does not hear of failures, which it might take for the end of
-    /// the device: the reader finds that.
+    /// Counts packets that were written or failed. gotatun does not learn of failures: it might take one for the end of
+    /// the device, which the reader detects.
     fn count_written(&self, packets: usize, result: &io::Result<usize>) {
         self.writes.fetch_add(1, Relaxed);
         let count = if result.is_ok() { &self.written } else { &self.rejected };
@@ -93,7 +95,7 @@ impl Tun {
     }
 }
 
-/// What gotatun reads packets from.
+/// gotatun reads packets from this.
 pub struct Reader {
     tun: Arc<Tun>,
     buffer: Vec<u8>,
@@ -113,7 +115,7 @@ impl IpRecv for Reader {
             let mut bufs: Vec<_> = segments.iter_mut().map(Packet::buf_mut).collect();
             let count = match tun.device.recv_multiple(buffer, &mut bufs, lens, 0).await {
                 Ok(count) => count,
-                // From the device itself: gotatun ends if it is gone.
+                // The device's own error, for example that it is gone. It ends gotatun.
                 Err(error) if error.raw_os_error().is_some() => return Err(error),
                 // A packet that tun-rs cannot segment.
                 Err(_) => {
@@ -137,7 +139,7 @@ impl IpRecv for Reader {
     }
 }
 
-/// What gotatun writes packets to.
+/// gotatun writes packets to this.
 pub enum Writer {
     Plain(Arc<Tun>),
     Coalescing(mpsc::Sender<Packet<Ip>>),
@@ -159,9 +161,9 @@ impl IpSend for Writer {
     }
 }
 
-/// Writes packets until gotatun has ended.
+/// Writes packets from the channel until gotatun has ended.
 async fn write_coalesced(tun: Arc<Tun>, mut packets: mpsc::Receiver<Packet<Ip>>) {
-    // tun-rs merges packets into the first of them, so each buffer may become the longest packet.
+    // tun-rs appends packets to the first of them, so each buffer has space for the longest packet.
     let buffer = || Vec::with_capacity(VIRTIO_NET_HDR_LEN + 65_535);
     let mut buffers: Vec<Vec<u8>> = std::iter::repeat_with(buffer).take(IDEAL_BATCH_SIZE).collect();
     let (mut batch, mut table) = (Vec::new(), GROTable::new());

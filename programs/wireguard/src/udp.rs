@@ -1,4 +1,4 @@
-//! gotatun's UDP by `mmsg`: sends leave as GSO batches, and coalesced messages come in by GRO.
+//! gotatun's UDP on `mmsg`: sends with GSO, receives with GRO.
 
 use std::fmt;
 use std::io;
@@ -19,14 +19,14 @@ const SENT_AT_ONCE: usize = 256;
 /// Coalesced messages received by one call.
 const SLOTS: usize = 16;
 
-/// Bytes of the receive buffer: those that come in 10 ms at 3 Gbit/s, while the node does something else.
+/// Bytes of the receive buffer: what arrives in 10 ms at 3 Gbit/s while the node is busy.
 pub const RECV_BUFFER: usize = 4 << 20;
 
-/// Makes gotatun's socket, and keeps a handle of it for the counters.
+/// Makes gotatun's socket, and keeps a handle to it for the counters.
 #[derive(Clone, Default)]
 pub struct Batched(Arc<OnceLock<Transport>>);
 
-/// The socket, for gotatun to send and receive by.
+/// The socket on which gotatun sends and receives.
 #[derive(Clone)]
 pub struct Transport(Arc<Shared>);
 
@@ -87,7 +87,7 @@ impl UdpSend for Transport {
         SENT_AT_ONCE
     }
 
-    /// A packet that fails is lost alone: gotatun would drop all that an error leaves.
+    /// Drops only the packets that fail: after an error gotatun would drop the others, too.
     async fn send_many_to(
         &self,
         _: &mut (),
@@ -105,7 +105,7 @@ impl UdpSend for Transport {
     }
 }
 
-/// What gotatun keeps between receives.
+/// The batch that gotatun passes to each receive.
 pub struct Received(RecvBatch);
 
 impl Default for Received {
@@ -118,7 +118,7 @@ impl UdpRecv for Transport {
     type RecvManyBuf = Received;
 
     async fn recv_from(&mut self, pool: &mut PacketBufPool) -> io::Result<(Packet, SocketAddr)> {
-        // A batch of one datagram, so that none is lost between calls. gotatun's device does not call this.
+        // Of a coalesced message this returns only the last datagram. gotatun's device does not call it.
         let (mut batch, mut packets) = (Received(RecvBatch::new(1, 65_535)), Vec::new());
         loop {
             self.recv_many_from(&mut batch, pool, &mut packets).await?;
@@ -128,7 +128,7 @@ impl UdpRecv for Transport {
         }
     }
 
-    /// No error is returned: gotatun would receive no more.
+    /// Returns no error: gotatun would stop receiving.
     async fn recv_many_from(
         &mut self,
         Received(batch): &mut Received,
@@ -137,12 +137,12 @@ impl UdpRecv for Transport {
     ) -> io::Result<()> {
         while self.0.socket.recv_into(batch).await.is_err() {
             self.0.recv_errors.fetch_add(1, Relaxed);
-            // An error that lasts does not take the whole CPU.
+            // A lasting error must not cause a busy loop.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         for datagram in batch.iter() {
             let Some(mut source) = datagram.addr() else { continue };
-            // gotatun compares sources with endpoints, which have IPv4's form.
+            // gotatun compares sources with endpoints, where IPv4 addresses are not mapped to IPv6.
             source.set_ip(source.ip().to_canonical());
             let mut packet = pool.get();
             packet.buf_mut().clear();

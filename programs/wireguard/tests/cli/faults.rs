@@ -1,4 +1,4 @@
-//! Networks and peers that do what they should not.
+//! Faulty networks and peers.
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,8 +12,8 @@ use crate::kit::{
 use crate::running::{Program, receive};
 use crate::veth::{DEVICE, FAR, FAR_ROUTED, NEAR, ip};
 
-/// Passes datagrams on between the node at `to` and whoever else sends, and until `ends` mistreats them: each comes
-/// twice, corrupt copies come before it, old ones after it, and each fourth is late.
+/// Relays datagrams between the node at `to` and the other node until `ends`, with faults: corrupt and truncated copies
+/// first, then the datagram twice, then an old one. Each fourth is sent once, after the next one.
 fn relay(socket: &UdpSocket, to: SocketAddr, ends: &AtomicBool) {
     socket.set_read_timeout(Some(Duration::from_millis(20))).expect("a read timeout");
     let (mut other, mut late) = (None, None);
@@ -21,7 +21,7 @@ fn relay(socket: &UdpSocket, to: SocketAddr, ends: &AtomicBool) {
     let send = |data: &[u8], dest| _ = socket.send_to(data, dest);
     while !ends.load(Ordering::Relaxed) {
         let Ok((len, from)) = socket.recv_from(&mut buffer) else {
-            // Nothing will overtake the late one any more.
+            // No datagram is coming to overtake the late one.
             if let Some((data, dest)) = late.take() {
                 let data: Vec<u8> = data;
                 send(&data, dest);
@@ -75,7 +75,7 @@ impl Drop for End<'_> {
 fn each_packet_comes_once_through_a_network_that_mistreats_them() {
     let test = "each_packet_comes_once_through_a_network_that_mistreats_them";
     with_nodes(test, |far| {
-        // The relay and the far node are neighbours.
+        // The relay reaches the far node over loopback.
         far.enter(|| ip("link set lo up")).expect("loopback");
         let config = Config::new(2, &["10.78.0.2/24"], 0).peer(1, &["10.78.0.1"], None);
         let there = far.enter(|| Node::start(&config.write(test, "far"), &[]));
@@ -91,7 +91,7 @@ fn each_packet_comes_once_through_a_network_that_mistreats_them() {
             let (a_addr, b_addr) = (a.local_addr().unwrap(), b.local_addr().unwrap());
             for round in 0..80u32 {
                 for (from, to, dest) in [(&a, &b, b_addr), (&b, &a, a_addr)] {
-                    // The relay sends eight times as many, which the receive buffer holds.
+                    // Few enough for the receive buffer: the relay sends eight datagrams for each.
                     let numbers = round * 8..(round + 1) * 8;
                     for number in numbers.clone() {
                         from.send_to(&number.to_be_bytes().repeat(200), dest).expect("sent");
@@ -107,7 +107,7 @@ fn each_packet_comes_once_through_a_network_that_mistreats_them() {
                         })
                         .collect();
                     received.sort_unstable();
-                    // No number is there twice, nor one of an earlier round.
+                    // No number came twice, and none is from an earlier round.
                     assert_eq!(received, numbers.collect::<Vec<_>>());
                 }
             }
@@ -153,10 +153,11 @@ fn a_peer_without_a_route_costs_the_others_nothing() {
             assert_eq!(receive(socket, &mut [0; 8]).expect("there is a session"), 5);
         }
         ip(&format!("route replace unreachable {FAR_ROUTED}")).expect("a route");
-        // While the node is stopped, packets to both wait in its device: it reads them in a row, and sends them together.
+        // While the node is stopped, packets to both peers wait in its device, so that it reads them in a row and sends
+        // them together.
         for round in 0..20u32 {
             stop_and_go(&near.program, || {
-                // The last one is to the good peer: when it comes, the others have been sent or have failed.
+                // The last packet is to the good peer: when it arrives, the others were sent or have failed.
                 for number in 1..41 {
                     let dest = dests[number % 2];
                     from.send_to(&round.to_be_bytes().repeat(100), dest).expect("sent");

@@ -1,4 +1,4 @@
-//! Nodes, and what goes through them.
+//! Nodes, and traffic through them.
 
 // Each test binary uses only a part.
 #![allow(dead_code)]
@@ -21,7 +21,7 @@ pub const WIREGUARD: &str = env!("CARGO_BIN_EXE_wireguard");
 pub const NEAR_INSIDE: [&str; 2] = ["10.78.0.1", "fd78::1"];
 pub const FAR_INSIDE: [&str; 2] = ["10.78.0.2", "fd78::2"];
 
-/// Runs `test` between two namespaces. Says so and does nothing where there can be none, or no TUN device.
+/// Runs `test` between two namespaces. Without these or a TUN device, prints why and skips it.
 pub fn with_nodes(name: &str, test: impl FnOnce(Far) + Send) {
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/net/tun") {
         return skip(name, format_args!("no TUN device: /dev/net/tun: {error}"));
@@ -29,7 +29,7 @@ pub fn with_nodes(name: &str, test: impl FnOnce(Far) + Send) {
     with_far_end(name, test);
 }
 
-/// A key that is a node's number.
+/// A key made of a node's number.
 fn private(node: u8) -> StaticSecret {
     StaticSecret::from([node; 32])
 }
@@ -64,7 +64,7 @@ impl Config {
         self
     }
 
-    /// Writes it to a file of this name, which is the device's as well.
+    /// Writes it to a file named after the device.
     pub fn write(&self, test: &str, device: &str) -> PathBuf {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
         fs::create_dir_all(&folder).expect("a folder for this test");
@@ -74,7 +74,7 @@ impl Config {
     }
 }
 
-/// A node that runs, in the namespace of the thread that started it.
+/// A running node, in the namespace of the thread that started it.
 pub struct Node {
     pub program: Program,
     pub port: u16,
@@ -91,7 +91,7 @@ impl Node {
         Self { program, port }
     }
 
-    /// Ends it by SIGTERM, without an error, and returns its counters.
+    /// Ends it with SIGTERM, checks that it reports no error, and returns its output.
     #[track_caller]
     pub fn stop(self) -> String {
         self.program.signal(libc::SIGTERM);
@@ -110,7 +110,7 @@ pub fn number(text: &str, words: &str) -> u64 {
     digits[..end].parse().unwrap_or_else(|_| panic!("no number after {words:?} in {text}"))
 }
 
-/// Nothing was lost within a node.
+/// Asserts that the node itself lost nothing.
 #[track_caller]
 pub fn assert_nothing_lost(counters: &str) {
     assert_eq!(number(counters, "unfit"), 0, "{counters}");
@@ -141,7 +141,7 @@ pub fn bytes(seed: u32, len: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(len).collect()
 }
 
-/// Sends `len` bytes each way at once by TCP, from this namespace to an address of the other one.
+/// Opens a TCP connection to an address in the far namespace, and sends `len` bytes each way at the same time.
 #[track_caller]
 pub fn exchange(far: &Far, address: &str, len: usize) {
     use std::io::{Read as _, Write as _};

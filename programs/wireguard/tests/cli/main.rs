@@ -1,4 +1,4 @@
-//! `programs/wireguard` as a user has it before them: nodes in two network namespaces.
+//! `programs/wireguard` as a user runs it: nodes in two network namespaces.
 
 #![cfg(target_os = "linux")]
 
@@ -13,5 +13,5 @@ mod tunnel;
 mod veth;
 mod wrong;
 
-/// Whichever the process has.
+/// `None`: the process's own backend.
 const BACKEND: Option<mmsg::Backend> = None;

@@ -1,4 +1,4 @@
-//! What goes through a tunnel between two nodes.
+//! Traffic through a tunnel between two nodes.
 
 use std::net::{IpAddr, SocketAddr};
 use std::thread;
@@ -12,7 +12,7 @@ use crate::kit::{
 use crate::running::receive;
 use crate::veth::{DEVICE, FAR, FAR_DEVICE, Far, NEAR, ip};
 
-/// A node at each end: the near one is told the far one's address, and the far one learns the near one's.
+/// A node at each end. Only the near one's configuration has an endpoint; the far one learns it.
 #[track_caller]
 fn nodes(test: &str, far: &Far, outside: IpAddr, args: [&[&str]; 2]) -> (Node, Node) {
     let config = Config::new(2, &["10.78.0.2/24", "fd78::2/64"], 0);
@@ -69,7 +69,7 @@ fn files_pass_between_ipv6_endpoints() {
     });
 }
 
-/// Sends datagrams of these lengths from one end to the other, one after the other.
+/// Sends datagrams of these lengths in both directions, one at a time.
 #[track_caller]
 fn datagrams_pass(far: &Far, lens: impl Iterator<Item = usize>) {
     let (here, there) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));
@@ -140,7 +140,7 @@ fn a_node_that_starts_again_is_reached_again() {
         let (near, first) = (Node::start(&here, &[]), far.enter(|| Node::start(&there, &[])));
         datagrams_pass(&far, [100].into_iter());
         assert_nothing_lost(&first.stop());
-        // It has lost its session, and makes another with its first packet.
+        // The second node has no session, and starts one with its first packet.
         let second = far.enter(|| Node::start(&there, &[]));
         let (inner, outer) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));
         outer.send_to(b"again", inner.local_addr().unwrap()).expect("the TUN device takes it");
@@ -178,13 +178,13 @@ fn many_peers_share_a_node() {
         let there: Vec<_> = (0..PEERS)
             .map(|peer| {
                 let socket = far.enter(|| inside(&address(peer)));
-                // All devices at the far end have a route to the near one.
+                // Every far device has a route to the near address, so the socket must name its own.
                 let device = format!("peer{peer}");
                 SockRef::from(&socket).bind_device(Some(device.as_bytes())).expect("its device");
                 socket
             })
             .collect();
-        // Three in a row to each peer, of lengths that may and may not be segments of one batch.
+        // Three in a row to each peer, the last shorter, as in a GSO batch.
         let datagram = |peer: u8, number: usize| bytes(peer.into(), 1000 - 100 * (number / 2));
         for _ in 0..20 {
             for (peer, socket) in (0..).zip(&there) {

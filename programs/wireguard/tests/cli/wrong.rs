@@ -1,4 +1,4 @@
-//! What a node says that cannot run.
+//! Error messages of nodes that cannot run.
 
 use std::path::Path;
 
