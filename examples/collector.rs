@@ -1,11 +1,11 @@
-//! A collector: stores what it receives 100 datagrams at a time, and no later than 50 ms after the first.
+//! A collector: stores received datagrams, up to 100 at a time and at most 50 ms after the first.
 //!
 //! ```text
 //! cargo run --release --example collector
 //! ```
 //!
-//! A store that is costly to call, a database or a compressor, gets long batches under load and still no old datagrams. Here 250
-//! datagrams wait when it starts.
+//! A database or a compressor is costly to call: under load it gets long batches, and no datagram waits long. Here 250
+//! datagrams wait at the start.
 
 use std::io;
 use std::net::UdpSocket;
@@ -17,13 +17,13 @@ use mmsg::{RecvBatch, prelude::*};
 fn collect(socket: &UdpSocket, mut store: impl FnMut(&RecvBatch) -> bool) -> io::Result<()> {
     let mut batch = RecvBatch::new(100, 1500);
     loop {
-        // Waits as long as it takes for the first.
+        // Waits for the first datagram, without a deadline.
         if let Err(error) = socket.recv_into(&mut batch) {
             eprintln!("receive: {error}");
         }
         let deadline = Instant::now() + Duration::from_millis(50);
         if let Err(error) = socket.recv_more_until(&mut batch, deadline) {
-            eprintln!("receive: {error}"); // What came before is in the batch.
+            eprintln!("receive: {error}"); // The batch holds what came before.
         }
         if !store(&batch) {
             return Ok(());

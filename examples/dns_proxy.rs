@@ -1,13 +1,13 @@
-//! A DNS proxy of tasks: each question waits for its answer in a task of its own, and one task sends all answers.
+//! A DNS proxy: a task for each question waits for its answer, and one task sends all answers.
 //!
 //! ```text
 //! cargo run --release --features tokio --example dns_proxy
 //! ```
 //!
 //! A task owns its question, the client's address, and the options that make the answer leave from the address that was
-//! asked. The channel bounds the tasks: a question without a place for its answer is dropped. An answer counts by its port
-//! and ID; `dns_forwarder.rs` also compares the question. A made-up resolver ignores each question once, so every task asks
-//! twice, and the program prints "100 questions answered, each by its task".
+//! asked. The channel bounds the tasks: a question without a place for its answer is dropped. Only port and ID match an
+//! answer to its question; `dns_forwarder.rs` also compares the question. A simulated resolver ignores each question once,
+//! so every task asks twice. The program prints "100 questions answered, each by its task".
 
 use std::{collections::HashSet, io, net::SocketAddr, sync::Arc, time::Duration};
 

@@ -1,12 +1,12 @@
-//! A tunnel: encrypts datagrams into the queue as they leave, and decrypts those that arrive in place.
+//! A tunnel: encrypts outgoing datagrams into the queue, and decrypts incoming ones in place.
 //!
 //! ```text
 //! cargo run --release --example tunnel
 //! ```
 //!
 //! A frame is a counter and the payload. XOR with a key stands in for a cipher and keeps nothing secret. A real tunnel
-//! authenticates frames and rejects old counters; this one passes on whatever a stranger sends. 1,000 datagrams pass
-//! through both ends, many at a time with GSO and GRO; prints "1000 datagrams came through whole".
+//! authenticates frames and rejects old counters; this one passes on whatever a stranger sends. It sends 1,000 datagrams
+//! through both ends with GSO and GRO, and prints "1000 datagrams came through whole".
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

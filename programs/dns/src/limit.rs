@@ -6,23 +6,23 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Networks counted at a time. A network that takes over another's slot starts at 0, as in NSD: a flood from very
-/// many networks gets more answers, and no honest client fewer.
+/// Networks counted at a time. A network that takes over another's slot starts at 0, as in NSD: a flood from very many
+/// networks gets more answers, but an honest client never gets fewer.
 const SLOTS: usize = 1 << 16;
 
 /// How to treat a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Answer,
-    /// Answer without records, which makes an honest client ask over TCP. Every second query over the limit gets this
-    /// ("slip 2" of BIND and NSD).
+    /// Answer without records, so that an honest client asks over TCP. Every second query over the limit gets this ("slip
+    /// 2" in BIND and NSD).
     Truncate,
     Drop,
 }
 
-/// Counts the answers of each network in a second. All threads share it.
+/// Counts the queries of each network in the current second. All threads share it.
 pub struct Limiter {
-    /// Answers per second; 0 means no limit.
+    /// Answers per second to a network; 0 means no limit.
     rate: u32,
     /// Each slot: 16 bits that identify the network, 16 bits of the second, 32 bits of the count. Concurrent updates
     /// may lose a count.

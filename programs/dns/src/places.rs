@@ -14,7 +14,7 @@ use crate::limit::network;
 /// The connections of one listener.
 pub struct Places {
     max: usize,
-    /// The limit of one client network, so that others always find a place.
+    /// The maximum for one client network, so that it cannot take all places.
     max_each: usize,
     taken: Vec<Place>,
 }
@@ -55,7 +55,8 @@ impl Places {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(_) => {
-                    // The process is out of descriptors or memory. Ending a connection frees some; without any, do not spin.
+                    // The process is out of descriptors or memory. Ending a connection frees some; if there is none to end,
+                    // the task sleeps instead of spinning.
                     match self.evict(|_| true) {
                         0 => tokio::time::sleep(Duration::from_millis(10)).await,
                         ended => {
@@ -80,7 +81,7 @@ impl Places {
         }
     }
 
-    /// Ends the longest idle of these connections, and returns how many it ended (0 or 1).
+    /// Of the connections that `of` selects, ends the one that was idle longest. Returns how many it ended: 0 or 1.
     fn evict(&mut self, of: impl Fn(&Place) -> bool) -> u64 {
         let candidates = self.taken.iter().enumerate().filter(|(_, place)| of(place));
         let Some((index, _)) = candidates.min_by_key(|(_, place)| place.active.0.load(Relaxed))

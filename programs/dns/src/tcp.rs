@@ -16,7 +16,7 @@ use crate::responder::Responder;
 
 /// Time limit for a client's next query, and for an answer.
 const IDLE: Duration = Duration::from_secs(10);
-/// One network gets at most this fraction of the places.
+/// One network gets at most an eighth of the places.
 const SHARE: usize = 8;
 
 /// Serves a limited number of connections.
@@ -25,7 +25,7 @@ pub async fn serve(listener: TcpListener, responder: Arc<Responder>, connections
     let each = |stream, from, active| {
         let responder = Arc::clone(&responder);
         responder.counts.tcp_connections.fetch_add(1, Relaxed);
-        // Whatever the error, the client sees the end of the connection.
+        // On any error the connection is closed.
         async move { drop(connection(stream, from, &active, &responder).await) }
     };
     places.run(listener, &responder.counts.tcp_evicted, each).await;
@@ -54,7 +54,7 @@ async fn connection(
         let Some(len) = responder.answer_tcp(&query, from, &mut out[2..]) else { continue };
         out[..2].copy_from_slice(&(len as u16).to_be_bytes());
         timeout(IDLE, write.write_all(&out[..2 + len])).await??;
-        // A client that sends queries without a pause does not hold up the others.
+        // A client that sends queries without a pause must not hold up the others.
         tokio::task::yield_now().await;
     }
 }

@@ -35,7 +35,7 @@ pub struct Sessions {
     idle: Duration,
 }
 
-/// The source to which a client belongs: its IPv4 address, or its IPv6 /64 network, which one host may own entirely.
+/// The source of a client: its IPv4 address, or its IPv6 /64 network, since one host may own all of that.
 fn source(client: SocketAddr) -> IpAddr {
     match client.ip().to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
@@ -86,7 +86,7 @@ impl Sessions {
         self.by_source.entry(source(client)).or_default().insert(slot);
     }
 
-    /// Removes a session if another one of this client does not fit: the longest idle of its source if that has its full
+    /// Makes room for a session of `client`: removes the longest idle session of its source if the source has its full
     /// share, or the longest idle of all if the table is full.
     pub fn make_room(&mut self, client: SocketAddr) -> Option<Session> {
         let of_source = self.by_source.get(&source(client));
