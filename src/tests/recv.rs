@@ -86,7 +86,7 @@ fn d24_no_system_call_is_made_for_no_messages() {
     }
 }
 
-/// A receive that adds to a batch leaves it as it was if the first call fails, and with a part after a later error.
+/// After an error the batch still holds its earlier messages. A signal does not end the call.
 #[cfg(has_descriptors)]
 #[test]
 fn an_error_or_a_signal_before_the_deadline_loses_nothing() {

@@ -25,9 +25,9 @@ fn max_batch() -> usize {
     if is_emulated() { 128 } else { 512 }
 }
 
-/// Batch sizes up to `most` and down again, then small ones for a while.
-fn sizes(most: usize) -> impl Iterator<Item = usize> {
-    let doubling = || (0..=9).map(|i| 1 << i).filter(move |size| *size <= most);
+/// Batch sizes up to `max` and down again, then small ones for a while.
+fn sizes(max: usize) -> impl Iterator<Item = usize> {
+    let doubling = || (0..=9).map(|i| 1 << i).filter(move |size| *size <= max);
     let large = doubling().chain(doubling().rev().skip(1));
     let small = [2, 3, 2, 1].into_iter().cycle().take(980);
     large.chain(small).collect::<Vec<_>>().into_iter().cycle()
@@ -73,9 +73,9 @@ impl<'a> Receiver<'a> {
 }
 
 /// Sends batches from `near` to `far` in every way, after a warm-up with the largest.
-fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: usize) {
-    let msgs = vec![SendMsg::to(to, &PAYLOAD); most];
-    let mut memory = vec![[0; 16]; most];
+fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, max: usize) {
+    let msgs = vec![SendMsg::to(to, &PAYLOAD); max];
+    let mut memory = vec![[0; 16]; max];
     let mut receiver = Receiver::new(&mut memory);
     let mut queue = SendQueue::new(1 << 20);
     for way in Way::ALL {
@@ -85,7 +85,7 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: us
             receiver.take(far, sent, i % 2 == 0, false);
         }
         receiver.calls = [0; 2];
-        for (i, size) in sizes(most).take(calls()).enumerate() {
+        for (i, size) in sizes(max).take(calls()).enumerate() {
             let what = match way {
                 Way::Batch => "send_batch",
                 Way::Each => "send_each",
@@ -103,12 +103,12 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: us
 /// On both backends, direct and through `&dyn BatchSocket`.
 fn exchange_on(near: &UdpSocket, far: &UdpSocket) {
     let enough = sockets::has_space_for(far, max_batch(), "batches of more than 128 messages");
-    let most = if enough { max_batch() } else { 128 };
+    let max = if enough { max_batch() } else { 128 };
     for backend in BACKENDS {
         let _turn = use_backend(*backend);
-        exchange(near, far, sockets::addr(far), most);
+        exchange(near, far, sockets::addr(far), max);
         let (near, far): (&dyn BatchSocket, _) = (near, far);
-        exchange::<dyn BatchSocket>(near, far, sockets::addr(far), most);
+        exchange::<dyn BatchSocket>(near, far, sockets::addr(far), max);
     }
 }
 

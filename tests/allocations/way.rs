@@ -10,7 +10,7 @@ pub enum Way {
     Batch,
     Each,
     Flush,
-    /// What a closure has written into the queue.
+    /// Closures write the payloads into the queue.
     FlushWritten,
 }
 

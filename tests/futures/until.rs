@@ -45,14 +45,14 @@ async fn a_deadline_is_kept(socket: &impl AsyncBatchSocket<Socket = UdpSocket>, 
 fn a_deadline_is_kept_whatever_waits() {
     run(async {
         for wait in [0, 20].map(Duration::from_millis) {
-            // What came before tokio has looked at the socket is there as well.
+            // The first call takes also what came before tokio looked at the socket.
             a_deadline_is_kept(&udp().0, wait).await;
             a_deadline_is_kept(&Offload::new(udp().0).expect("a UDP socket"), wait).await;
         }
     });
 }
 
-/// The largest instant, or nearly: tokio's timer cannot count to it.
+/// Nearly the largest instant, which tokio's timer cannot reach.
 fn far_future() -> Instant {
     let (mut far, mut step) = (Instant::now(), Duration::from_secs(1 << 62));
     while step > Duration::from_secs(1) {
@@ -70,7 +70,7 @@ fn what_came_before_a_future_was_dropped_is_in_the_batch() {
         let mut batch = RecvBatch::new(SLOTS, 64);
         let deadline = Instant::now() + TIME_LIMIT;
         for (i, data) in sent.iter().enumerate() {
-            // Dropped while it waits, and when it was never polled.
+            // Dropped before its first poll, and while it waits.
             drop(socket.recv_more_until(&mut batch, deadline));
             assert!(once(pin!(socket.recv_more_until(&mut batch, far_future()))).await.is_none());
             assert!(once(pin!(socket.recv_more_until(&mut batch, deadline))).await.is_none());

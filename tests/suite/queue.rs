@@ -75,7 +75,7 @@ fn d22_a_message_that_can_never_fit_has_its_own_error() {
         assert_eq!(queue.push(&fits).is_ok(), filled < 2);
     }
     let [full, never] = [PushError::Full, PushError::TooLong].map(std::io::Error::from);
-    // A datagram that comes and goes must not allocate.
+    // A full queue is ordinary, so its error must not allocate.
     assert!(full.kind() == std::io::ErrorKind::WouldBlock && full.get_ref().is_none(), "{full:?}");
     assert_eq!(never.kind(), std::io::ErrorKind::InvalidInput);
     assert_eq!(never.get_ref().and_then(|e| e.downcast_ref()), Some(&PushError::TooLong));
@@ -126,7 +126,7 @@ fn what_closures_write_is_sent_as_pushes_are() {
     for from in [&plain as &dyn BatchSocket, &offload] {
         let mut queue = SendQueue::new(1 << 20);
         for (i, data) in sent.iter().enumerate() {
-            // A header and the rest, all of it, or half of it as an option's bearer.
+            // The header is 8 bytes, empty, half of the data (with an option), or all of it.
             let (header, rest) = data.split_at([8, 0, 150, 300][i % 4]);
             let meta = SendMeta::new().with_hop_limit(9);
             let msg = SendMsg::to(addr(&to), header);
@@ -142,7 +142,7 @@ fn what_closures_write_is_sent_as_pushes_are() {
         }
         assert_eq!(payloads(&to, sent.len()), sent);
     }
-    // Those of one length to one destination are a GSO batch.
+    // Datagrams of one length to one destination form a GSO batch.
     let mut queue = SendQueue::new(1 << 20);
     for _ in 0..10 {
         let msg = SendMsg::to(addr(&to), b"header");

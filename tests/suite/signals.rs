@@ -162,7 +162,7 @@ fn a_signal_does_not_end_a_send() {
     }
 }
 
-/// Signals all the time, and each ends a system call.
+/// Signals come all the time, and each ends a system call.
 #[test]
 fn a_deadline_is_kept_under_signals() {
     handle_signals();

@@ -1,4 +1,4 @@
-//! Receives behind the messages of a batch: what waits, and what comes until a deadline.
+//! Receives that add to a batch: `recv_more` and `recv_more_until`.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -36,7 +36,7 @@ fn in_millis(millis: u64) -> Instant {
     Instant::now() + Duration::from_millis(millis)
 }
 
-/// Tries until a call is in time, which it is sooner or later on a machine that has other work.
+/// Tries until a call is in time, since a busy machine delays some calls.
 #[track_caller]
 pub(super) fn in_time(mut late_by: impl FnMut() -> Duration) {
     let tries = repetitions(100, 1_000);
@@ -61,7 +61,7 @@ fn a_deadline_is_kept_whatever_waits() {
                 let took = start.elapsed();
                 assert_eq!((added, batch.message_count()), (waiting.min(SLOTS), added));
                 assert_eq!(data(&batch), sent[..added]);
-                // Those that did not fit.
+                // Takes those that did not fit.
                 while socket.recv_more(&mut RecvBatch::new(2, 64)).is_ok() {}
                 if waiting >= SLOTS {
                     return took;
@@ -138,7 +138,7 @@ fn receives_are_added_behind_what_is_there() {
     assert_eq!(got[4].from, Some(addr(&far)));
     assert!(got.iter().all(|got| got.from.is_some()));
 
-    // A receive into the batch begins anew.
+    // `recv_into` empties the batch first.
     assert_eq!(near.recv_into(&mut batch).expect("one is left"), 1);
     assert_eq!(batch.iter().map(|d| d.data().to_vec()).collect::<Vec<_>>(), [&sent[6][..10]]);
     assert!(would_block(near.recv_more(&mut batch)));
@@ -222,7 +222,7 @@ impl ShutDown for UdpSocket {
     }
 }
 
-/// A poll never leaves out that the error queue holds something.
+/// `poll` always returns at once while the error queue holds a report.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_report_in_the_error_queue_makes_no_busy_loop() {
@@ -236,8 +236,8 @@ fn a_report_in_the_error_queue_makes_no_busy_loop() {
     in_time(|| {
         socket.send_to(b"to nobody", to).expect("loopback takes it");
         crate::common::sockets::settle_answers();
-        // Takes the error from the socket, and not from its queue.
-        while would_block_or_refused(socket.recv_more(&mut batch)) {}
+        // Clears the socket's error, and leaves the report in its queue.
+        while fails_by_icmp_error(socket.recv_more(&mut batch)) {}
         let mut look = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
         // SAFETY: one `pollfd`, which outlives the call.
         assert_eq!(unsafe { libc::poll(&mut look, 1, 0) }, 1, "the report is there");
@@ -248,7 +248,7 @@ fn a_report_in_the_error_queue_makes_no_busy_loop() {
         assert!(took >= Duration::from_millis(60));
         (took - Duration::from_millis(60)).max(cpu.saturating_sub(Duration::from_millis(10)))
     });
-    // What comes is taken all the same.
+    // Nevertheless it receives a datagram.
     let own = socket.try_clone().expect("a second descriptor");
     let receiver = Call::blocked(move || {
         let mut batch = RecvBatch::new(1, 64);
@@ -259,13 +259,13 @@ fn a_report_in_the_error_queue_makes_no_busy_loop() {
     assert_eq!(receiver.result().expect("it came"), [b"it"]);
 }
 
-/// Whether to call again.
+/// Whether the receive returned an ICMP error. Otherwise the socket has no error left.
 #[cfg(target_os = "linux")]
-fn would_block_or_refused(result: std::io::Result<usize>) -> bool {
+fn fails_by_icmp_error(result: std::io::Result<usize>) -> bool {
     is_refused(&result.expect_err("nothing was sent"))
 }
 
-/// That of this thread.
+/// The CPU time of this thread.
 #[cfg(target_os = "linux")]
 fn cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -275,11 +275,11 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// A batch beside a list of what is in it, over receives, pushes and clears in any order.
+/// Compares a batch with a list of its messages, over receives, pushes and clears in random order.
 #[test]
 fn a_batch_holds_what_was_added_whatever_was_done_before() {
     let sockets = [udp4(), udp4()];
-    // One whose messages have metadata, and one whose have none.
+    // Only the first socket's messages have metadata.
     let meta = mmsg::Ancillary::HOP_LIMIT.enable(&sockets[0]).expect("an option");
     sockets.iter().for_each(|socket| socket.set_nonblocking(true).expect("it can"));
     let from = udp4();
@@ -363,7 +363,7 @@ fn a_flood_does_not_move_the_deadline() {
     });
 }
 
-/// A socket type that is wrong about `recv_more`.
+/// A socket type whose `recv_more` reports three messages and adds none.
 struct Wrong {
     socket: UdpSocket,
     clears: bool,
