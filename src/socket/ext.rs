@@ -158,8 +158,7 @@ pub trait BatchSocketExt: BatchSocket {
     /// Adds messages to `batch`, after those that it holds, until it is full or `deadline` passes. Returns how many it
     /// added.
     ///
-    /// - After the deadline it still takes the messages that are there. If more keep coming, it stops after 1,024 of them or
-    ///   after 2 ms, whichever is later.
+    /// - After the deadline it still takes messages that are there: up to 1,024, or more within 2 ms.
     /// - It may return a millisecond after the deadline, or later if the system does not run the thread.
     /// - Signals do not end the call.
     /// - The socket may be blocking or non-blocking; its timeout has no effect. It must be non-blocking if its type has the
