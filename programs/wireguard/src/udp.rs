@@ -117,15 +117,9 @@ impl Default for Received {
 impl UdpRecv for Transport {
     type RecvManyBuf = Received;
 
-    async fn recv_from(&mut self, pool: &mut PacketBufPool) -> io::Result<(Packet, SocketAddr)> {
-        // Of a coalesced message this returns only the last datagram. gotatun's device does not call it.
-        let (mut batch, mut packets) = (Received(RecvBatch::new(1, 65_535)), Vec::new());
-        loop {
-            self.recv_many_from(&mut batch, pool, &mut packets).await?;
-            if let Some(packet) = packets.pop() {
-                return Ok(packet);
-            }
-        }
+    /// gotatun's device never calls this. One datagram at a time would lose the others of a coalesced message.
+    async fn recv_from(&mut self, _: &mut PacketBufPool) -> io::Result<(Packet, SocketAddr)> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "receive by recv_many_from"))
     }
 
     /// Returns no error: gotatun would stop receiving.

@@ -43,7 +43,7 @@ impl fmt::Display for PushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full => "the send queue is full: flush it",
-            Self::TooLong => "the datagram does not fit even an empty send queue of this capacity",
+            Self::TooLong => "the datagram is longer than the send queue can hold, or than its max_len",
             Self::HasControl => "a send queue does not store raw control messages: send this message without a queue",
             Self::OptionTwice => "two options of the message set the same thing: set it once",
             Self::NoAddress => "the destination is not a valid Unix address on this platform",
