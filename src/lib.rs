@@ -46,6 +46,7 @@
 //! | receive into buffers lent for each call, as QUIC stacks do | [`recv_slices`](BatchSocket::recv_slices) |
 //! | change payload in place: decrypt, rewrite headers | [`RecvBatch::iter_mut`] |
 //! | answer what was received | [`Datagram::reply`] and [`send_each`](BatchSocketExt::send_each) |
+//! | answer later, from another task or thread | a copy of the source and of [`RecvMeta::reply_meta`] |
 //! | send a slice | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch) |
 //! | send from an iterator, past each failure | [`send_each`](BatchSocketExt::send_each) |
 //! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) or [`flush_each`](BatchSocketExt::flush_each) |
@@ -53,6 +54,7 @@
 //! | send one payload to many destinations | [`SendQueue::push_to_all`] |
 //! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`](offload::OffloadState) for a socket that is lent for each call |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
+//! | count what the kernel drops | [`Ancillary::DROPPED`] and [`options::Drops`] |
 //! | read ICMP errors and transmit timestamps | [`drain_errors`](error_queue::drain_errors) |
 //! | set fragmentation, buffers, ports, pacing, busy polling | [`options`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |

@@ -69,7 +69,7 @@ pub struct RecvMeta {
     #[doc(alias("UDP_GRO", "GRO"))]
     pub segment_size: Option<u16>,
     /// How many messages the kernel had dropped on this socket, for lack of buffer space, when it queued this one. Drops
-    /// after the last received message show with the next one.
+    /// after the last received message show with the next one; [`Drops`](crate::options::Drops) adds the counts up.
     /// Linux reports the count once it is above 0. [`DROPPED`](crate::Ancillary::DROPPED); Linux, Android.
     #[doc(alias = "SO_RXQ_OVFL")]
     pub dropped: Option<u32>,

@@ -140,7 +140,7 @@ impl<'a> SendMsg<'a> {
     /// Sets per-message options, which replace those of an earlier `with_meta`.
     ///
     /// The message borrows the options, and several messages can share them. In an iterator, make the options first:
-    /// rustc rejects a temporary `SendMeta` with E0515 (see the
+    /// rustc rejects a temporary `SendMeta` with E0515, in a loop with E0716 (see the
     /// [cookbook](crate::guide::cookbook#options-for-each-message)). ECN bits and segment size need no `SendMeta`:
     /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size) set them in the message itself.
     ///

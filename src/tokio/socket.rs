@@ -74,8 +74,8 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///
 /// # Tasks
 ///
-/// Every future is `Send`. In a function that is generic over its socket, rustc does not see this for
-/// [`send_each`](Self::send_each) ("lifetime bound not satisfied" or "implementation is not general enough",
+/// Every future is `Send`. In a function that is generic over its socket, rustc does not always see this
+/// for [`send_each`](Self::send_each) ("lifetime bound not satisfied" or "implementation is not general enough",
 /// rust-lang/rust#100013): name the socket's type, or use [`send_batch`](Self::send_batch) or a [`SendQueue`].
 ///
 /// [`guide::tokio`](crate::guide::tokio) shows calls that do not wait, `poll_` functions and implementations of your own.
