@@ -97,8 +97,9 @@ use crate::sys::{self, AsSocket};
 ///
 /// With GRO on, every message offered to a receive needs a buffer of 65,527 bytes, the longest UDP payload, as
 /// [`RecvBatch::for_gro`](crate::RecvBatch::for_gro) has. With a smaller buffer the receive fails with `InvalidInput`
-/// before anything is received. The buffers reserve address space; pages that no datagram has reached use no memory. To
-/// save address space, use fewer slots (a coalesced message fills only one) or turn GRO off.
+/// before anything is received; one of tokio's futures waits for a datagram first, and then fails. The buffers reserve
+/// address space; pages that no datagram has reached use no memory. To save address space, use fewer slots (a coalesced
+/// message fills only one) or [turn GRO off](OffloadBuilder::gro).
 ///
 /// # Platforms
 ///
