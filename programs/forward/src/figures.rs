@@ -13,7 +13,7 @@ pub struct Direction {
     pub rejected: u64,
     /// It had no session, and none could be opened.
     pub no_session: u64,
-    /// It cannot be forwarded: it was truncated, or had no source.
+    /// It cannot be forwarded: it was truncated, had no source, or came from an upstream or the program itself.
     pub unfit: u64,
     /// Still in a queue when its session or the program ended.
     pub abandoned: u64,

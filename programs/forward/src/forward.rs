@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use mio::net::UdpSocket;
@@ -13,7 +13,7 @@ use socket2::SockRef;
 use crate::Options;
 use crate::figures::Figures;
 use crate::outlet::Outlet;
-use crate::sessions::Sessions;
+use crate::sessions::{Session, Sessions};
 
 const LISTENER: Token = Token(0);
 const STOP: Token = Token(1);
@@ -28,6 +28,8 @@ const BUFFER_BYTES: usize = 4 << 20;
 pub struct Forwarder {
     poll: Poll,
     listener: Outlet,
+    /// The address of the listener.
+    addr: SocketAddr,
     sessions: Sessions,
     upstreams: Vec<SocketAddr>,
     /// The upstream for the next session.
@@ -46,7 +48,12 @@ impl Forwarder {
         let waker = Waker::new(poll.registry(), STOP)?;
         // An error can be ignored: the waker fails only after the loop has ended.
         ctrlc::set_handler(move || drop(waker.wake())).map_err(io::Error::other)?;
+        // A system without an upstream's family says so here.
+        for upstream in &options.upstream {
+            UdpSocket::bind(any_port(*upstream))?;
+        }
         let socket = UdpSocket::bind(options.listen)?;
+        let addr = socket.local_addr()?;
         let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES);
         // On a wildcard address, replies must leave from the address that the client asked: it ignores others.
         if options.listen.ip().is_unspecified() {
@@ -57,6 +64,7 @@ impl Forwarder {
         Ok(Self {
             poll,
             listener,
+            addr,
             sessions: Sessions::new(max_sessions(options.sessions), options.idle),
             upstreams: options.upstream.clone(),
             next_upstream: 0,
@@ -68,8 +76,8 @@ impl Forwarder {
     }
 
     /// The address it listens on.
-    pub fn addr(&self) -> io::Result<SocketAddr> {
-        self.listener.socket().local_addr()
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
     }
 
     /// Forwards until a signal, and returns the counters.
@@ -157,7 +165,9 @@ impl Forwarder {
             return Ok(false);
         }
         for datagram in &*batch {
-            let (Some(client), false) = (datagram.addr(), datagram.truncated()) else {
+            let to = datagram.meta().destination.unwrap_or(self.addr.ip());
+            let client = datagram.addr().filter(|from| !self.would_circle(*from, to));
+            let (Some(client), false) = (client, datagram.truncated()) else {
                 self.figures.to_upstreams.unfit += 1;
                 continue;
             };
@@ -207,6 +217,16 @@ impl Forwarder {
         Ok(true)
     }
 
+    /// Whether the source is an upstream or this listener, which received the datagram at `to`. It can only be forged: the
+    /// replies would come back as a client's datagrams, for ever.
+    fn would_circle(&self, source: SocketAddr, to: IpAddr) -> bool {
+        let is_source = |ip: IpAddr, port| {
+            ip.to_canonical() == source.ip().to_canonical() && port == source.port()
+        };
+        is_source(to, self.addr.port())
+            || self.upstreams.iter().any(|up| is_source(up.ip(), up.port()))
+    }
+
     /// The client's session, opened if necessary; `None` if it cannot be opened.
     fn session_of(&mut self, client: SocketAddr, now: Instant) -> Option<usize> {
         if let Some(slot) = self.sessions.find(client) {
@@ -215,9 +235,8 @@ impl Forwarder {
         }
         // The socket comes first: without a route to an upstream, no session needs to make room.
         let socket = self.connect()?;
-        if let Some(mut session) = self.sessions.make_room(client) {
-            session.upstream.abandon(&mut self.figures.to_upstreams);
-            self.figures.evicted += 1;
+        if let Some(session) = self.sessions.make_room(client) {
+            self.evict(session);
         }
         let slot = self.sessions.next_slot();
         let token = Token(SESSIONS + slot);
@@ -234,13 +253,21 @@ impl Forwarder {
         (0..count).find_map(|_| {
             let upstream = self.upstreams[self.next_upstream];
             self.next_upstream = (self.next_upstream + 1) % count;
-            let local = match upstream {
-                SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-                SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-            };
-            let socket = UdpSocket::bind(local).ok()?;
+            let bind = || UdpSocket::bind(any_port(upstream)).ok();
+            let socket = bind().or_else(|| {
+                // The process ran out of descriptors or ports before its table was full.
+                let session = self.sessions.take_longest_idle()?;
+                self.evict(session);
+                bind()
+            })?;
             socket.connect(upstream).ok().map(|()| socket)
         })
+    }
+
+    /// Ends a session to make room for another.
+    fn evict(&mut self, mut session: Session) {
+        session.upstream.abandon(&mut self.figures.to_upstreams);
+        self.figures.evicted += 1;
     }
 
     fn end_idle_sessions(&mut self, now: Instant) {
@@ -249,6 +276,14 @@ impl Forwarder {
             session.upstream.abandon(&mut self.figures.to_upstreams);
             self.figures.idle += 1;
         }
+    }
+}
+
+/// Any port of this host, for a socket towards an upstream.
+fn any_port(upstream: SocketAddr) -> SocketAddr {
+    match upstream {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     }
 }
 

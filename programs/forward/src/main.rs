@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> io::Result<()> {
     let forwarder = Forwarder::new(options)?;
-    say(format_args!("listening on {}\n", forwarder.addr()?));
+    say(format_args!("listening on {}\n", forwarder.addr()));
     let figures = forwarder.run()?;
     say(figures);
     Ok(())

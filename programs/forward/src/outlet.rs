@@ -45,10 +45,6 @@ impl Outlet {
         Ok(Self { socket, token, waiting, blocked: false, asked: false, in_line: false, missed })
     }
 
-    pub fn socket(&self) -> &UdpSocket {
-        self.socket.get_ref()
-    }
-
     /// Receives a batch and counts it.
     pub fn receive(&mut self, batch: &mut RecvBatch, figures: &mut Direction) -> io::Result<()> {
         self.socket.recv_into(batch)?;

@@ -1,10 +1,14 @@
 //! Which client gets which upstream and which replies.
 
+#[cfg(target_os = "linux")]
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use mmsg::{BatchSocket, Offload, SendMsg};
 
+#[cfg(target_os = "linux")]
+use crate::common::raw::RawSender;
 use crate::common::skip;
 use crate::kit::{
     Upstream, ask, assert_all_forwarded, client, client_from, forward, forward_with_limit, number,
@@ -198,6 +202,52 @@ fn a_flood_of_sources_locks_nobody_out() {
     let totals = stop(forward);
     assert!(number(&totals.sessions, "evicted") > 4000, "{}", totals.sessions);
     assert_eq!(number(&totals.to_upstreams, "no session"), 0, "{}", totals.to_upstreams);
+}
+
+/// The replies would come back as a client's datagrams, for ever.
+#[test]
+#[cfg(target_os = "linux")]
+fn datagrams_forged_from_its_own_or_an_upstreams_address_do_not_circle() {
+    on_one_cpu();
+    let upstream = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    let addr = upstream.local_addr().expect("it is bound");
+    upstream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let forward = forward(listen, &[addr], &[]);
+        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, forward.addr.port());
+        upstream.send_to(b"forged", to).expect("loopback takes it");
+        let raw = RawSender::to(to).and_then(|raw| raw.send_from(to.port(), b"forged"));
+        let forged = if raw.is_ok() { 2 } else { 1 };
+        client(to.into()).send(b"true").expect("loopback takes it");
+        // The forwarder receives in order.
+        let mut data = [0; 16];
+        let len = receive(&upstream, &mut data).expect("a client's datagram");
+        assert_eq!(&data[..len], b"true", "{listen}");
+        let totals = stop(forward);
+        assert_eq!(number(&totals.to_upstreams, "unfit"), forged, "{}", totals.to_upstreams);
+        assert_eq!(number(&totals.sessions, "begun"), 1, "{}", totals.sessions);
+    }
+}
+
+/// Descriptors run out before the table is full, for example because the program inherited some.
+#[test]
+#[cfg(target_os = "linux")]
+fn too_few_descriptors_lock_nobody_out() {
+    let upstream = Upstream::start(1);
+    let forward = forward("127.0.0.1:0", &[upstream.addr], &["--sessions", "40"]);
+    let pid = forward.program.child.id();
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count() as u64;
+    let limit = libc::rlimit { rlim_cur: open + 4, rlim_max: open + 4 };
+    // SAFETY: the limit is read, nothing is written.
+    let result =
+        unsafe { libc::prlimit(pid as i32, libc::RLIMIT_NOFILE, &limit, std::ptr::null_mut()) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    for host in 1..=20 {
+        ask(&client_from([127, 9, 2, host], forward.addr), b"new");
+    }
+    let totals = stop(forward);
+    assert_eq!(number(&totals.sessions, "begun"), 20, "{}", totals.sessions);
+    assert!(number(&totals.sessions, "evicted") >= 10, "{}", totals.sessions);
 }
 
 /// Without the option for broadcasts, `connect` fails, as it does without a route.
