@@ -47,7 +47,7 @@ pub async fn serve(
             let _ = timeout(LIMIT, served).await;
         }
     };
-    Places::new(CONNECTIONS, CONNECTIONS).run(listener, &AtomicU64::new(0), each).await;
+    Places::new(CONNECTIONS, CONNECTIONS / 2).run(listener, &AtomicU64::new(0), each).await;
 }
 
 /// All counters of the sockets and the server, in the text format of Prometheus.

@@ -78,6 +78,8 @@ impl Places {
             active.touch();
             let task = tokio::spawn(serve(stream, from.ip(), active.clone())).abort_handle();
             self.taken.push(Place { network, active, task });
+            // A request that is already there is read before the next connection can end this one.
+            tokio::task::yield_now().await;
         }
     }
 

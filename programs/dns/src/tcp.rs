@@ -50,11 +50,11 @@ async fn connection(
             read.read_exact(&mut query).await
         })
         .await??;
-        active.touch();
+        // A client that sends without a pause must not hold up the others, even if nothing is answered.
+        tokio::task::yield_now().await;
         let Some(len) = responder.answer_tcp(&query, from, &mut out[2..]) else { continue };
+        active.touch();
         out[..2].copy_from_slice(&(len as u16).to_be_bytes());
         timeout(IDLE, write.write_all(&out[..2 + len])).await??;
-        // A client that sends queries without a pause must not hold up the others.
-        tokio::task::yield_now().await;
     }
 }

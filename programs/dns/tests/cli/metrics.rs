@@ -1,7 +1,9 @@
 //! The counters over HTTP.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use socket2::{Domain, Socket, Type};
 
 use crate::program::{Server, client, serve};
 use crate::running::PATIENCE;
@@ -17,9 +19,13 @@ fn start(args: &[&str]) -> (Server, String) {
 /// The response to a request with these header lines.
 fn get(metrics: &str, headers: &str) -> String {
     let mut http = TcpStream::connect(metrics).expect("it listens");
-    http.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let request = format!("GET /metrics HTTP/1.1\r\nhost: here\r\n{headers}\r\n");
     http.write_all(request.as_bytes()).expect("sent");
+    read(http)
+}
+
+fn read(mut http: TcpStream) -> String {
+    http.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let mut page = String::new();
     http.read_to_string(&mut page).expect("a page");
     page
@@ -62,5 +68,31 @@ fn no_client_keeps_the_counters_from_another() {
     let page = get(&metrics, &long);
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
     drop((idle, slow));
+    server.stop();
+}
+
+/// The server is stopped until all connections wait, so that it accepts them one after the other.
+#[test]
+fn a_flood_of_connections_ends_none_whose_request_is_there() {
+    let (server, metrics) = start(&[]);
+    // Another network's connection is there before its request.
+    let from = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let other: SocketAddr = "127.9.0.1:0".parse().expect("an address");
+    from.bind(&other.into()).expect("an address of loopback");
+    let to: SocketAddr = metrics.parse().expect("an address");
+    from.connect(&to.into()).expect("it listens");
+    let mut early = TcpStream::from(from);
+
+    server.program.signal(libc::SIGSTOP);
+    let mut honest = TcpStream::connect(&metrics).expect("it listens");
+    honest.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").expect("sent");
+    let flood: Vec<_> =
+        (0..40).map(|_| TcpStream::connect(&metrics).expect("it listens")).collect();
+    server.program.signal(libc::SIGCONT);
+    assert!(read(honest).contains("dns_received_total"));
+    assert!(get(&metrics, "").contains("dns_received_total"));
+    early.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").expect("sent");
+    assert!(read(early).contains("dns_received_total"));
+    drop(flood);
     server.stop();
 }

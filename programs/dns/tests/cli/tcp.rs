@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
@@ -98,6 +98,59 @@ fn idle_connections_keep_no_network_out() {
     let mut newcomer = connect("127.0.50.1", server.addr);
     newcomer.write_all(&framed(10)).expect("sent");
     assert_eq!(answered(&mut newcomer).expect("an answer"), 10);
+    server.stop();
+}
+
+/// 31 connections full of empty messages, whose answers are none. The server is stopped meanwhile, so that it finds all
+/// of them before the query of another network.
+#[test]
+fn messages_without_an_answer_hold_up_nobody() {
+    let server = serve("127.0.0.1:0", &[]);
+    let pid = server.program.child.id();
+    let full: Vec<_> = (0..31).map(|_| connect("127.0.0.1", server.addr)).collect();
+    let mut honest = connect("127.2.0.1", server.addr);
+    honest.write_all(&framed(0)).expect("sent");
+    assert_eq!(answered(&mut honest).expect("an answer"), 0);
+    let before = processor_time(pid);
+    for id in 1..=5 {
+        server.program.signal(libc::SIGSTOP);
+        for mut stream in &full {
+            stream.set_nonblocking(true).expect("a socket can be");
+            // Until the buffers are full.
+            while stream.write(&[0; 1 << 16]).is_ok() {}
+        }
+        honest.write_all(&framed(id)).expect("sent");
+        server.program.signal(libc::SIGCONT);
+        assert_eq!(answered(&mut honest).expect("an answer"), id);
+    }
+    let used = (processor_time(pid) - before) / 5.0;
+    assert!(used < 0.1, "{used} s of processor time until an answer");
+    server.stop();
+}
+
+/// Empty messages do not keep a place: the one that was answered last stays.
+#[test]
+fn messages_without_an_answer_are_no_activity() {
+    let server = serve("127.0.0.1:0", &["--tcp-connections", "16"]);
+    let [mut empty, mut used] = [0, 1].map(|id| {
+        let mut stream = connect("127.0.0.1", server.addr);
+        stream.write_all(&framed(id)).expect("sent");
+        assert_eq!(answered(&mut stream).expect("an answer"), id);
+        stream
+    });
+    // The server counts milliseconds. It reads the empty messages before the next connection's queries.
+    empty.set_nodelay(true).expect("a TCP socket");
+    let (mut other, start) = (connect("127.2.0.1", server.addr), Instant::now());
+    while start.elapsed() < Duration::from_millis(20) {
+        empty.write_all(&[0; 64]).expect("sent");
+        other.write_all(&framed(2)).expect("sent");
+        assert_eq!(answered(&mut other).expect("an answer"), 2);
+    }
+    let mut third = connect("127.0.0.1", server.addr);
+    third.write_all(&framed(3)).expect("sent");
+    assert_eq!(answered(&mut third).expect("an answer"), 3);
+    used.write_all(&framed(4)).expect("sent");
+    assert_eq!(answered(&mut used).expect("an answer"), 4);
     server.stop();
 }
 
