@@ -64,8 +64,9 @@ async fn ask(clients: &UdpSocket, upstreams: &[Upstream], random: &RandomState) 
         let Upstream { socket, asked } = &upstreams[next_random() as usize % PORTS];
         let forwarded = questions.iter_mut().filter_map(|mut message| {
             let (by, meta) = (message.addr()?, message.meta().reply_meta());
-            let question =
-                random.hash_one(question(message.data()).filter(|_| !message.truncated())?);
+            // An answer is no question: two forwarders would pass it to and fro.
+            let asks = |_: &&[u8]| !message.truncated() && message.data()[2] < 0x80;
+            let question = random.hash_one(question(message.data()).filter(asks)?);
             let mut asked = asked.lock().unwrap();
             let mut ids = iter::repeat_with(|| (next_random() as u16).to_be_bytes());
             let new = ids.by_ref().take(9).find(|id| asked[place(*id)].is_none()).or(ids.next())?;
@@ -101,7 +102,7 @@ async fn answer(clients: &UdpSocket, upstream: &Upstream, random: &RandomState) 
 }
 
 /// Forwards the questions that arrive at `clients`, until a task fails.
-async fn forward(clients: UdpSocket, resolver: SocketAddr) -> io::Result<()> {
+pub async fn forward(clients: UdpSocket, resolver: SocketAddr) -> io::Result<()> {
     Ancillary::DEST.require(&clients)?;
     let mut upstreams = Vec::new();
     for _ in 0..PORTS {

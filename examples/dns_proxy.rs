@@ -5,9 +5,10 @@
 //! ```
 //!
 //! A task owns its question, the client's address, and the options that make the answer leave from the address that was
-//! asked. The channel bounds the tasks: a question without a place for its answer is dropped. Only port and ID match an
-//! answer to its question; `dns_forwarder.rs` also compares the question. A simulated resolver ignores each question once,
-//! so every task asks twice. The program prints "100 questions answered, each by its task".
+//! asked. The channel bounds the tasks: a question without a place for its answer is dropped. One host can take all places
+//! with questions that nobody answers; a proxy on the Internet gives each source a share. Only port and ID match an answer
+//! to its question; `dns_forwarder.rs` also compares the question. A simulated resolver ignores each question once, so
+//! every task asks twice. The program prints "100 questions answered, each by its task".
 
 use std::{collections::HashSet, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -26,24 +27,33 @@ async fn resolve(resolver: SocketAddr, question: Vec<u8>) -> io::Result<Vec<u8>>
     for tries in 0..6 {
         let mut answer = vec![0; 1232];
         socket.send(&question).await?;
-        let received = timeout(Duration::from_millis(20 << tries), socket.recv(&mut answer));
-        if let Ok(len) = received.await {
-            answer.truncate(len?);
-            if answer.get(..2) == question.get(..2) {
-                return Ok(answer);
+        // A forged answer, with another ID, takes no time from the true one.
+        let received = async {
+            loop {
+                let len = socket.recv(&mut answer).await?;
+                if answer[..len].get(..2) == question.get(..2) {
+                    break Ok::<_, io::Error>(len);
+                }
             }
+        };
+        if let Ok(len) = timeout(Duration::from_millis(20 << tries), received).await {
+            answer.truncate(len?);
+            return Ok(answer);
         }
     }
     Err(io::ErrorKind::TimedOut.into())
 }
 
-async fn ask(clients: Arc<UdpSocket>, resolver: SocketAddr, answers: Sender<Answer>) {
+pub async fn ask(clients: Arc<UdpSocket>, resolver: SocketAddr, answers: Sender<Answer>) {
     let mut batch = RecvBatch::new(64, 1232);
     loop {
         if let Err(error) = clients.recv_into(&mut batch).await {
             eprintln!("receive: {error}");
         }
-        for datagram in batch.iter().filter(|datagram| !datagram.truncated()) {
+        // Without answers: two proxies would pass them to and fro.
+        let is_question = |data: &[u8]| data.get(2).is_some_and(|flags| flags & 0x80 == 0);
+        let questions = batch.iter().filter(|d| !d.truncated() && is_question(d.data()));
+        for datagram in questions {
             let (question, meta) = (datagram.data().to_vec(), datagram.meta().reply_meta());
             let place = answers.clone().try_reserve_owned();
             let (Some(client), Ok(place)) = (datagram.addr(), place) else { continue };
@@ -57,7 +67,7 @@ async fn ask(clients: Arc<UdpSocket>, resolver: SocketAddr, answers: Sender<Answ
     }
 }
 
-async fn answer(clients: Arc<UdpSocket>, mut answers: Receiver<Answer>) -> io::Result<()> {
+pub async fn answer(clients: Arc<UdpSocket>, mut answers: Receiver<Answer>) -> io::Result<()> {
     let (mut ready, mut queue) = (Vec::new(), SendQueue::new(1 << 20));
     while answers.recv_many(&mut ready, 256).await > 0 {
         for (client, meta, answer) in ready.drain(..) {

@@ -4,9 +4,10 @@
 //! cargo run --release --example game_server
 //! ```
 //!
-//! The state is one payload for all players, so the queue stores it once. To join, a player returns a token that the
-//! server sends to its address: a forged source gets 8 bytes for 8, and never the state. 32 players move for 10 ticks,
-//! and the program prints "320 states for 32 players".
+//! The state is one payload for all players, so the queue stores it once. Each step comes with a token that the server
+//! sent to the player's address: a forged source gets 8 bytes for 9 and never the state, and moves nobody. A token ends
+//! within two minutes, since an address may get another owner. 32 players move for 10 ticks, and the program prints "320
+//! states for 32 players".
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -26,50 +27,53 @@ struct Player {
     heard: Instant,
 }
 
-#[derive(Default)]
 struct Game {
     players: HashMap<SocketAddr, Player>,
-    /// Makes the token of an address, with keys of this process.
+    /// Makes the token of an address and a minute, with keys of this process.
     tokens: RandomState,
+    start: Instant,
 }
 
 /// Applies the waiting datagrams without waiting for more. A limit on calls keeps a flood from delaying the tick.
 fn receive(socket: &UdpSocket, batch: &mut RecvBatch, game: &mut Game) {
-    let Game { players, tokens } = game;
+    let Game { players, tokens, start } = game;
+    let minute = start.elapsed().as_secs() / 60;
     for _ in 0..64 {
         match socket.recv_into(batch) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             result => result.map_or_else(|error| eprintln!("receive: {error}"), drop),
         }
         for datagram in batch.iter() {
-            let Some(from) = datagram.addr() else { continue };
-            match (datagram.data(), players.get_mut(&from)) {
-                ([step], Some(player)) => {
-                    player.position = player.position.saturating_add(i32::from(*step as i8));
-                    player.heard = Instant::now();
+            let (Some(from), [step, token @ ..]) = (datagram.addr(), datagram.data()) else {
+                continue;
+            };
+            // The server's own datagrams have other lengths, so an echo or a second server is not answered for ever.
+            if token.len() != 8 {
+                continue;
+            }
+            let [old, new] =
+                [minute, minute + 1].map(|minute| tokens.hash_one((from, minute)).to_be_bytes());
+            if token != old && token != new {
+                let _ = socket.send_to(&new, from); // If this fails, the player asks again.
+            } else if let Some(player) = players.get_mut(&from) {
+                player.position = player.position.saturating_add(i32::from(*step as i8));
+                player.heard = Instant::now();
+            } else {
+                // One host cannot take all places.
+                let of_host = players.keys().filter(|player| player.ip() == from.ip()).count();
+                if players.len() < MAX_PLAYERS && of_host < MAX_PLAYERS / 4 {
+                    players.insert(from, Player { position: 0, heard: Instant::now() });
                 }
-                (hello, None) if hello.len() == 8 => {
-                    let token = tokens.hash_one(from).to_be_bytes();
-                    // One host cannot take all places.
-                    let of_host = players.keys().filter(|player| player.ip() == from.ip()).count();
-                    if players.len() >= MAX_PLAYERS || of_host >= MAX_PLAYERS / 4 {
-                        continue;
-                    }
-                    if hello == token {
-                        players.insert(from, Player { position: 0, heard: Instant::now() });
-                    } else {
-                        let _ = socket.send_to(&token, from); // If this fails, the player asks again.
-                    }
-                }
-                _ => {}
             }
         }
     }
 }
 
-fn serve(socket: &UdpSocket, ticks: u32) -> io::Result<()> {
+pub fn serve(socket: &UdpSocket, ticks: u32) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    let (mut batch, mut game) = (RecvBatch::new(64, 64), Game::default());
+    let (players, tokens) = Default::default();
+    let (mut batch, mut game) =
+        (RecvBatch::new(64, 64), Game { players, tokens, start: Instant::now() });
     let mut queue = SendQueue::for_batch(MAX_PLAYERS, 1200);
     // The game begins when all players have joined.
     while game.players.len() < PLAYERS {
@@ -99,22 +103,24 @@ fn main() -> io::Result<()> {
         (0..PLAYERS).map(|_| UdpSocket::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
     for player in &players {
         player.connect(server.local_addr()?)?;
-        player.send(&[0; 8])?;
+        player.send(&[0; 9])?;
     }
     thread::scope(|scope| {
         let server = scope.spawn(|| serve(&server, TICKS as u32));
         let (mut batch, mut heard) = (RecvBatch::new(16, 1200), [0; PLAYERS]);
-        for player in &players {
-            let mut token = [0; 8];
-            player.recv(&mut token)?;
-            player.send(&token)?;
+        // A step and the token.
+        let mut steps = [[1; 9]; PLAYERS];
+        for (player, step) in players.iter().zip(&mut steps) {
+            player.recv(&mut step[1..])?;
+            player.send(step)?;
         }
         while heard != [TICKS; PLAYERS] {
             // A late player finds several states at once; waiting for each one would then never end.
-            for (player, heard) in players.iter().zip(&mut heard).filter(|(_, n)| **n < TICKS) {
+            let all = players.iter().zip(&steps).zip(&mut heard);
+            for ((player, step), heard) in all.filter(|(_, n)| **n < TICKS) {
                 *heard += player.recv_into(&mut batch)?;
                 assert!(batch.iter().all(|state| state.len() == 4 + 4 * PLAYERS));
-                player.send(&[1])?;
+                player.send(step)?;
             }
         }
         println!("{} states for {PLAYERS} players", heard.iter().sum::<usize>());

@@ -1,6 +1,6 @@
 //! Attacks every server program of this project, the README's included, as the Internet does: datagrams that cannot
 //! be answered, empty and oversized ones, ICMP errors, signals, floods. Afterwards each must answer as before, sleep,
-//! and have no more descriptors or memory. (The other examples are their own clients.)
+//! and have no more descriptors or memory. (The other examples are their own clients: `examples.rs`.)
 //!
 //! `cargo test` builds the programs and floods each for a second, `.ci/attack` for ten. To run only these tests:
 //! `cargo build --workspace --all-features --bins --examples && cargo test --all-features --test servers`.
@@ -13,6 +13,7 @@ mod attack;
 mod common;
 mod documented;
 mod errors;
+mod examples;
 mod measure;
 mod requests;
 #[path = "../common/program.rs"]

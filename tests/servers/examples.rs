@@ -1,0 +1,201 @@
+//! Hostile peers of examples that are their own clients. Their servers run here on sockets of the test.
+
+use std::io;
+use std::net::UdpSocket;
+use std::thread;
+
+use crate::running::{client, receive};
+
+#[allow(dead_code)] // Its `main` is unused.
+#[path = "../../examples/game_server.rs"]
+mod game_server;
+
+#[cfg(feature = "tokio")]
+#[allow(dead_code)]
+#[path = "../../examples/dns_forwarder.rs"]
+mod dns_forwarder;
+
+#[cfg(feature = "tokio")]
+#[allow(dead_code)]
+#[path = "../../examples/dns_proxy.rs"]
+mod dns_proxy;
+
+/// A server on loopback, and sockets that are connected to it.
+fn connected(server: &UdpSocket, count: usize) -> Vec<UdpSocket> {
+    let addr = server.local_addr().expect("it is bound");
+    let connect = |socket: UdpSocket| {
+        socket.connect(addr).expect("loopback has a route");
+        socket
+    };
+    (0..count).map(|_| connect(client(addr))).collect()
+}
+
+/// A forged source is any datagram of a player's address without the token that went there.
+#[test]
+fn a_game_moves_nobody_and_answers_no_server_without_the_token() {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    let mut players = connected(&server, 33);
+    let other = players.pop().expect("one more than the game has");
+    // It serves until the process ends.
+    thread::spawn(move || game_server::serve(&server, u32::MAX));
+
+    // The token of a second server, whose answer would be the next token, and so on for ever.
+    other.send(&[0; 8]).expect("sent");
+    let mut steps = [[0; 9]; 32];
+    for (player, step) in players.iter().zip(&mut steps) {
+        player.send(step).expect("sent");
+        assert_eq!(receive(player, &mut step[1..]).expect("a token"), 8);
+        player.send(step).expect("sent");
+    }
+    let mut forged = [&[100][..], &[100; 9], &steps[0][1..], &steps[1]].map(<[u8]>::to_vec);
+    forged[3][0] = 100;
+    for bytes in &forged {
+        players[0].send(bytes).expect("sent");
+    }
+    steps[0][0] = 1;
+    players[0].send(&steps[0]).expect("sent");
+    let mut state = [0; 2048];
+    let sum = loop {
+        let len = receive(&players[0], &mut state).expect("the state, or a token");
+        let positions = state[4..len].chunks_exact(4);
+        let sum: i32 =
+            positions.map(|bytes| i32::from_be_bytes(bytes.try_into().expect("four"))).sum();
+        if len > 8 && sum != 0 {
+            break sum;
+        }
+    };
+    assert_eq!(sum, 1);
+    other.set_nonblocking(true).expect("a socket can be");
+    let answer = other.recv(&mut state);
+    assert!(answer.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock));
+}
+
+#[cfg(feature = "tokio")]
+mod dns {
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use mmsg::Ancillary;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::requests::DNS;
+
+    async fn forwarder(clients: UdpSocket, resolver: SocketAddr) -> io::Result<()> {
+        dns_forwarder::forward(tokio::net::UdpSocket::from_std(clients)?, resolver).await
+    }
+
+    async fn proxy(clients: UdpSocket, resolver: SocketAddr) -> io::Result<()> {
+        let clients = Arc::new(tokio::net::UdpSocket::from_std(clients)?);
+        Ancillary::DEST.require(&clients)?;
+        let (places, answers) = mpsc::channel(100);
+        tokio::spawn(dns_proxy::ask(clients.clone(), resolver, places));
+        dns_proxy::answer(clients, answers).await
+    }
+
+    /// The server between a client and a resolver, both sockets of the test.
+    fn start<F: Future<Output = io::Result<()>> + 'static>(
+        serve: fn(UdpSocket, SocketAddr) -> F,
+    ) -> (UdpSocket, UdpSocket) {
+        let clients = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+        clients.set_nonblocking(true).expect("a socket can be");
+        let client = connected(&clients, 1).remove(0);
+        client.set_read_timeout(Some(Duration::from_secs(1))).expect("a timeout");
+        let resolver = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+        resolver.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+        let addr = resolver.local_addr().expect("it is bound");
+        thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio");
+            runtime.block_on(serve(clients, addr))
+        });
+        (client, resolver)
+    }
+
+    /// Asks until the true answer comes. `forge` sends to the port of each question; the true answer follows.
+    fn answered_beside(
+        (client, resolver): &(UdpSocket, UdpSocket),
+        forge: impl Fn(&[u8], SocketAddr),
+    ) {
+        // An answer to the server is no question.
+        let mut answer = (DNS.make)(1);
+        answer[2] = 0x80;
+        let (mut question, mut back) = ([0; 512], [0; 512]);
+        for number in 2..20 {
+            // Without questions that are late.
+            resolver.set_nonblocking(true).expect("a socket can be");
+            while resolver.recv(&mut question).is_ok() {}
+            resolver.set_nonblocking(false).expect("a socket can be");
+            client.send(&answer).expect("sent");
+            let asked = (DNS.make)(number);
+            client.send(&asked).expect("sent");
+            let (len, from) = resolver.recv_from(&mut question).expect("a question");
+            assert_eq!(question[2] & 0x80, 0, "an answer became a question");
+            let mut right = question[..len].to_vec();
+            right[2] |= 0x80;
+            forge(&right, from);
+            resolver.send_to(&right, from).expect("sent");
+            while let Ok(len) = receive(client, &mut back) {
+                if back[..2] == asked[..2] {
+                    assert_eq!(back[2..len], right[2..], "not the true answer");
+                    return;
+                }
+            }
+            // Late on a slow machine: once more.
+        }
+        panic!("no answer beside forged ones");
+    }
+
+    /// Everything but one part of the answer is right.
+    #[test]
+    fn a_dns_forwarder_takes_no_forged_answer() {
+        let ends = start(forwarder);
+        answered_beside(&ends, |right, port| {
+            let send = |bytes: &[u8]| {
+                ends.1.send_to(bytes, port).expect("sent");
+            };
+            for change in 1..=u16::MAX {
+                let id = u16::from_be_bytes([right[0], right[1]]) ^ change;
+                send(&[&id.to_be_bytes(), &right[2..]].concat());
+                // The server keeps pace, so that the true answer finds space.
+                if change % 64 == 0 {
+                    thread::yield_now();
+                }
+            }
+            let changed = |at: usize, to: u8| {
+                let mut bytes = right.to_vec();
+                bytes[at] = to;
+                bytes
+            };
+            let last = right.len() - 3;
+            // No question, another name, another case, a pointer, another type.
+            for wrong in [
+                changed(5, 0),
+                changed(13, b'x'),
+                changed(13, b'W'),
+                changed(12, 0xc0),
+                changed(last, 28),
+            ] {
+                send(&wrong);
+            }
+            send(&right[..12]);
+            send(&right[..2]);
+            let stranger = UdpSocket::bind("127.0.0.2:0").expect("an address of loopback");
+            stranger.send_to(right, port).expect("sent");
+        });
+    }
+
+    /// More of them than the proxy has tries.
+    #[test]
+    fn a_dns_proxy_waits_on_after_forged_answers() {
+        let ends = start(proxy);
+        answered_beside(&ends, |right, port| {
+            for change in 1..=10 {
+                let mut wrong = right.to_vec();
+                wrong[0] ^= change;
+                ends.1.send_to(&wrong, port).expect("sent");
+            }
+        });
+    }
+}
