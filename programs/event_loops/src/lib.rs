@@ -2,6 +2,9 @@
 //!
 //! A program makes its socket non-blocking, calls [`Echo::turn`], and waits for the returned event. The programs
 //! differ only in how they wait.
+//!
+//! Not for the Internet: anybody's "end" ends the server, a flood keeps a turn from ending, and another echo server would
+//! answer it for ever.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! socat prints "hello". The forwarders pass DNS questions from 127.0.0.1:5353 to the server in their first argument
-//! (default: 127.0.0.1:53).
+//! (default: 127.0.0.1:53). Their IDs can be guessed, so anybody could forge an answer: `examples/dns_forwarder.rs` is one
+//! for the Internet.
 
 use std::collections::HashMap;
 use std::error::Error;

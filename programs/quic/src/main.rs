@@ -38,7 +38,7 @@ enum Command {
         /// The folder to serve. Nothing outside it is served.
         #[arg(long, value_name = "DIR")]
         root: PathBuf,
-        /// Maximum number of connections; more are refused.
+        /// Maximum number of connections; more are refused. One host may hold all of them.
         #[arg(long, value_name = "N", default_value_t = 250, value_parser = value_parser!(u16).range(1..))]
         connections: u16,
         #[command(flatten)]
