@@ -31,7 +31,8 @@ struct Options {
     /// Address and port to listen on, as in 127.0.0.1:5300 or [::1]:5300; with port 0 the system picks one.
     listen: SocketAddr,
 
-    /// Where to forward datagrams. New sessions take the upstreams in turn; a session keeps its upstream.
+    /// Where to forward datagrams. New sessions take the upstreams in turn; a session keeps its upstream. Datagrams that
+    /// come from these addresses are dropped: they can only be forged.
     #[arg(required = true)]
     upstream: Vec<SocketAddr>,
 
