@@ -63,8 +63,8 @@ impl ControlWriter<'_> {
 
     fn append_tos(&mut self, tos: u8) -> io::Result<()> {
         let (ecn, whole) = match self.v4 {
-            true => (numbers::SEND_ECN_V4, numbers::SEND_TOS),
-            false => (numbers::SEND_ECN_V6, numbers::SEND_TCLASS),
+            true => (numbers::ECN_V4, numbers::SEND_TOS),
+            false => (numbers::ECN_V6, numbers::TCLASS),
         };
         if ecn.is_some() && tos & !0b11 == 0 {
             self.append_int("tos", ecn, tos)
@@ -80,7 +80,7 @@ impl ControlWriter<'_> {
         match (self.v4, hops) {
             (true, 0) => Err(invalid("SendMeta::hop_limit is 0: for IPv4 it must be 1 to 255")),
             (true, ttl) => self.append_int("hop_limit", numbers::SEND_TTL, ttl),
-            (false, hops) => self.append_int("hop_limit", numbers::SEND_HOP_LIMIT, hops),
+            (false, hops) => self.append_int("hop_limit", numbers::HOP_LIMIT, hops),
         }
     }
 
@@ -104,7 +104,7 @@ impl ControlWriter<'_> {
                 }
                 info[16..].copy_from_slice(&index);
                 let option = if ip.is_some() { "source" } else { "interface" };
-                self.append(option, numbers::SEND_PKTINFO_V6, &info)
+                self.append(option, numbers::PKTINFO_V6, &info)
             }
         }
     }
@@ -116,17 +116,17 @@ impl ControlWriter<'_> {
         has_interface: bool,
     ) -> io::Result<()> {
         let ip = ip.octets();
-        if numbers::SEND_PKTINFO_V4.is_none() && !has_interface {
+        if numbers::PKTINFO_V4.is_none() && !has_interface {
             return self.append("source", numbers::SEND_SRCADDR_V4, &ip);
         }
         if numbers::SEND_PKTINFO_V4_IS_SHORT {
-            return self.append("source", numbers::SEND_PKTINFO_V4, [ip, index].as_flattened());
+            return self.append("source", numbers::PKTINFO_V4, [ip, index].as_flattened());
         }
         // struct in_pktinfo (ip(7)): interface, source (ipi_spec_dst), and a field that the kernel
         // ignores on send.
         let info = [index, ip, [0; 4]];
         // A platform without this control message still supports source addresses, so the error names the interface.
-        self.append("interface", numbers::SEND_PKTINFO_V4, info.as_flattened())
+        self.append("interface", numbers::PKTINFO_V4, info.as_flattened())
     }
 
     #[inline]

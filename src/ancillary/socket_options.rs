@@ -165,21 +165,21 @@ const OPTIONS: &[SocketOption] = &[
     SocketOption {
         on: numbers::HARDWARE_STAMPS,
         bits: true,
-        ..boolean(Ancillary::HARDWARE_TIMESTAMP, Family::Any, numbers::RECV_TIMESTAMPING)
+        ..boolean(Ancillary::HARDWARE_TIMESTAMP, Family::Any, numbers::TIMESTAMPING)
     },
     SocketOption {
         on: numbers::SEND_STAMPS,
         bits: true,
-        ..boolean(Ancillary::SEND_TIMESTAMP, Family::ErrorQueue, numbers::RECV_TIMESTAMPING)
+        ..boolean(Ancillary::SEND_TIMESTAMP, Family::ErrorQueue, numbers::TIMESTAMPING)
     },
-    boolean(Ancillary::GRO, Family::Any, numbers::RECV_GRO),
-    boolean(Ancillary::DROPPED, Family::Any, numbers::RECV_DROPPED),
-    boolean(Ancillary::ORIGINAL_DEST, Family::V4, numbers::RECV_ORIGINAL_DEST_V4),
-    boolean(Ancillary::ORIGINAL_DEST, Family::V6, numbers::RECV_ORIGINAL_DEST_V6),
+    boolean(Ancillary::GRO, Family::Any, numbers::GRO),
+    boolean(Ancillary::DROPPED, Family::Any, numbers::DROPPED),
+    boolean(Ancillary::ORIGINAL_DEST, Family::V4, numbers::ORIGINAL_DEST_V4),
+    boolean(Ancillary::ORIGINAL_DEST, Family::V6, numbers::ORIGINAL_DEST_V6),
     boolean(Ancillary::PATH_MTU, Family::V6, numbers::RECV_PATH_MTU),
     boolean(Ancillary::MARK, Family::Any, numbers::RECV_MARK),
-    boolean(Ancillary::ERRORS, Family::V4, numbers::RECV_ERROR_V4),
-    boolean(Ancillary::ERRORS, Family::V6, numbers::RECV_ERROR_V6),
+    boolean(Ancillary::ERRORS, Family::V4, numbers::ERROR_V4),
+    boolean(Ancillary::ERRORS, Family::V6, numbers::ERROR_V6),
 ];
 
 const fn boolean(member: Ancillary, family: Family, name: Option<OptionName>) -> SocketOption {

@@ -123,7 +123,7 @@ impl OffloadState {
             enable()?
         } else {
             // Other code may have changed the option, which can be read since Linux 5.12.
-            let option = sys::option(socket, numbers::RECV_GRO);
+            let option = sys::option(socket, numbers::GRO);
             let was_on = option.map_or(self.gro(), |value| value != 0);
             if was_on && holds_any() {
                 true

@@ -35,8 +35,8 @@ fn segment_size(size: u16) -> Option<Part> {
 
 fn tos(tos: u8, v4: bool) -> Part {
     let (ecn, all) = match v4 {
-        true => (numbers::SEND_ECN_V4, numbers::SEND_TOS),
-        false => (numbers::SEND_ECN_V6, numbers::SEND_TCLASS),
+        true => (numbers::ECN_V4, numbers::SEND_TOS),
+        false => (numbers::ECN_V6, numbers::TCLASS),
     };
     if ecn.is_some() && tos < 4 {
         return Ok(("tos", ecn, int(tos)));
@@ -49,7 +49,7 @@ fn hop_limit(hops: u8, v4: bool) -> Part {
     match (v4, hops) {
         (true, 0) => Err("hop_limit is 0".to_owned()),
         (true, _) => Ok(("hop_limit", numbers::SEND_TTL, int(hops))),
-        (false, _) => Ok(("hop_limit", numbers::SEND_HOP_LIMIT, int(hops))),
+        (false, _) => Ok(("hop_limit", numbers::HOP_LIMIT, int(hops))),
     }
 }
 
@@ -61,21 +61,21 @@ fn pktinfo(source: Option<IpAddr>, interface: Option<u32>, v4: bool) -> Option<P
     }
     let part = match source.map(|source| source.to_canonical()) {
         None if interface.is_none() => return None,
-        Some(IpAddr::V4(ip)) if numbers::SEND_PKTINFO_V4.is_none() && interface.is_none() => {
+        Some(IpAddr::V4(ip)) if numbers::PKTINFO_V4.is_none() && interface.is_none() => {
             ("source", numbers::SEND_SRCADDR_V4, ip.octets().to_vec())
         }
         Some(IpAddr::V6(ip)) => {
-            ("source", numbers::SEND_PKTINFO_V6, [&ip.octets()[..], &index].concat())
+            ("source", numbers::PKTINFO_V6, [&ip.octets()[..], &index].concat())
         }
-        None if !v4 => ("interface", numbers::SEND_PKTINFO_V6, [&[0; 16][..], &index].concat()),
+        None if !v4 => ("interface", numbers::PKTINFO_V6, [&[0; 16][..], &index].concat()),
         v4 => {
             let ip = match v4 {
                 Some(IpAddr::V4(ip)) => ip.octets(),
                 _ => [0; 4],
             };
             match numbers::SEND_PKTINFO_V4_IS_SHORT {
-                true => ("source", numbers::SEND_PKTINFO_V4, [ip, index].concat()),
-                false => ("interface", numbers::SEND_PKTINFO_V4, [index, ip, [0; 4]].concat()),
+                true => ("source", numbers::PKTINFO_V4, [ip, index].concat()),
+                false => ("interface", numbers::PKTINFO_V4, [index, ip, [0; 4]].concat()),
             }
         }
     };

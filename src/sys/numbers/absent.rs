@@ -12,7 +12,7 @@ pub(crate) const DSTADDR_V4: Option<CmsgType> = None;
 pub(crate) const PKTINFO_V6: Option<CmsgType> = None;
 pub(crate) const TOS: Option<CmsgType> = None;
 pub(crate) const TCLASS: Option<CmsgType> = None;
-/// Only the ECN bits of the TOS byte or traffic class.
+/// Only the ECN bits. A system that has these prefers them for a TOS byte without other bits.
 pub(crate) const ECN_V4: Option<CmsgType> = None;
 pub(crate) const ECN_V6: Option<CmsgType> = None;
 pub(crate) const TTL: Option<CmsgType> = None;
@@ -40,14 +40,10 @@ pub(crate) const RIGHTS: Option<CmsgType> = None;
 /// `int`: a pidfd of the peer's process.
 pub(crate) const PIDFD: Option<CmsgType> = None;
 
-// Control messages of sent messages.
+// Control messages of sent messages, where their numbers are not those of received ones.
 
 pub(crate) const SEND_TOS: Option<CmsgType> = None;
-pub(crate) const SEND_TCLASS: Option<CmsgType> = None;
 pub(crate) const SEND_TTL: Option<CmsgType> = None;
-pub(crate) const SEND_HOP_LIMIT: Option<CmsgType> = None;
-pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = None;
-pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = None;
 /// `struct in_addr`: source of an IPv4 datagram.
 pub(crate) const SEND_SRCADDR_V4: Option<CmsgType> = None;
 /// Segment size of a GSO batch. As a socket option it shows whether the kernel has GSO.
@@ -63,15 +59,12 @@ pub(crate) const CORK: Option<OptionName> = None;
 /// The number for a datagram's timestamp.
 pub(crate) const STAMP_NUMBER: Option<CmsgType> = None;
 pub(crate) const TXTIME: Option<CmsgType> = None;
-/// Only the ECN bits, on systems where this is the better way to send a TOS byte without other bits.
-pub(crate) const SEND_ECN_V4: Option<CmsgType> = None;
-pub(crate) const SEND_ECN_V6: Option<CmsgType> = None;
-/// Whether `SEND_PKTINFO_V4` is an address and an interface, instead of Linux's three fields.
+/// Whether `PKTINFO_V4` is an address and an interface, instead of Linux's three fields.
 pub(crate) const SEND_PKTINFO_V4_IS_SHORT: bool = false;
 /// Whether `SEND_TOS` is one byte instead of an `int`.
 pub(crate) const SEND_TOS_IS_A_BYTE: bool = false;
 
-// Socket options that ask for control messages.
+// Socket options that ask for control messages, where their numbers are not those of the messages.
 
 pub(crate) const RECV_PKTINFO_V4: Option<OptionName> = None;
 pub(crate) const RECV_DSTADDR_V4: Option<OptionName> = None;
@@ -88,21 +81,14 @@ pub(crate) const RECV_TIMESTAMP: Option<OptionName> = None;
 pub(crate) const TIMESTAMP_CLOCK: Option<OptionName> = None;
 /// The value of `TIMESTAMP_CLOCK` for the time of day in nanoseconds.
 pub(crate) const NANOSECONDS: i32 = 1;
-pub(crate) const RECV_TIMESTAMPING: Option<OptionName> = None;
-pub(crate) const RECV_GRO: Option<OptionName> = None;
-pub(crate) const RECV_DROPPED: Option<OptionName> = None;
-pub(crate) const RECV_ORIGINAL_DEST_V4: Option<OptionName> = None;
-pub(crate) const RECV_ORIGINAL_DEST_V6: Option<OptionName> = None;
 pub(crate) const RECV_PATH_MTU: Option<OptionName> = None;
 pub(crate) const RECV_MARK: Option<OptionName> = None;
-pub(crate) const RECV_ERROR_V4: Option<OptionName> = None;
-pub(crate) const RECV_ERROR_V6: Option<OptionName> = None;
-/// Bits of `RECV_TIMESTAMPING` for the device's timestamps of received messages.
+/// Bits of `TIMESTAMPING` for the device's timestamps of received messages.
 pub(crate) const HARDWARE_STAMPS: i32 = 0;
-/// Bits of `RECV_TIMESTAMPING` for timestamps of sent messages, in the error queue.
+/// Bits of `TIMESTAMPING` for timestamps of sent messages, in the error queue.
 pub(crate) const SEND_STAMPS: i32 = 0;
 
-/// Bits of `RECV_TIMESTAMPING` that make the kernel timestamp each sent message. Without the option they are never read.
+/// Bits of `TIMESTAMPING` that make the kernel timestamp each sent message. Without the option they are never read.
 pub(crate) const ANY_SEND_STAMP: i32 = 1;
 
 // Other options.

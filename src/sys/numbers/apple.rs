@@ -19,10 +19,6 @@ pub(crate) const PATH_MTU: Option<CmsgType> = Some((IPV6, 44));
 pub(crate) const RIGHTS: Option<CmsgType> = Some((SOCKET, libc::SCM_RIGHTS));
 
 pub(crate) const SEND_TOS: Option<CmsgType> = Some((IP, libc::IP_TOS));
-pub(crate) const SEND_TCLASS: Option<CmsgType> = TCLASS;
-pub(crate) const SEND_HOP_LIMIT: Option<CmsgType> = HOP_LIMIT;
-pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = PKTINFO_V4;
-pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = PKTINFO_V6;
 
 pub(crate) const RECV_PKTINFO_V4: Option<OptionName> = PKTINFO_V4;
 pub(crate) const RECV_PKTINFO_V6: Option<OptionName> = Some((IPV6, libc::IPV6_RECVPKTINFO));
@@ -39,6 +35,3 @@ pub(crate) const RECV_PATH_MTU: Option<OptionName> = Some((IPV6, 43));
 pub(crate) const FRAGMENTATION_V4: Option<OptionName> = Some((IP, 28));
 /// `IPV6_DONTFRAG` of RFC 3542, bsd/netinet6/in6.h
 pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, 62));
-
-pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
-pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

@@ -24,9 +24,6 @@ pub(crate) const ORIGINAL_DEST_V6: Option<CmsgType> = Some((IPV6, 72));
 pub(crate) const RIGHTS: Option<CmsgType> = Some((SOCKET, libc::SCM_RIGHTS));
 
 pub(crate) const SEND_TOS: Option<CmsgType> = Some((IP, libc::IP_TOS));
-pub(crate) const SEND_TCLASS: Option<CmsgType> = TCLASS;
-pub(crate) const SEND_HOP_LIMIT: Option<CmsgType> = HOP_LIMIT;
-pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = PKTINFO_V6;
 pub(crate) const SEND_SRCADDR_V4: Option<CmsgType> = Some((IP, libc::IP_SENDSRCADDR));
 pub(crate) const SEND_TOS_IS_A_BYTE: bool = true;
 
@@ -43,14 +40,9 @@ pub(crate) const TIMESTAMP_CLOCK: Option<OptionName> = Some((SOCKET, libc::SO_TS
 #[cfg(target_os = "freebsd")]
 pub(crate) const NANOSECONDS: i32 = libc::SO_TS_REALTIME;
 pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, libc::SO_TIMESTAMP as i32));
-pub(crate) const RECV_ORIGINAL_DEST_V4: Option<OptionName> = ORIGINAL_DEST_V4;
-pub(crate) const RECV_ORIGINAL_DEST_V6: Option<OptionName> = ORIGINAL_DEST_V6;
 
 /// `IP_DONTFRAG`, sys/netinet/in.h; DragonFly has none.
 pub(crate) const FRAGMENTATION_V4: Option<OptionName> =
     if cfg!(target_os = "freebsd") { Some((IP, 67)) } else { None };
 /// `IPV6_DONTFRAG` of RFC 3542, sys/netinet6/in6.h
 pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, 62));
-
-pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
-pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

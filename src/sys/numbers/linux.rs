@@ -27,11 +27,7 @@ pub(crate) const RIGHTS: Option<CmsgType> = Some((SOCKET, libc::SCM_RIGHTS));
 pub(crate) const PIDFD: Option<CmsgType> = Some((SOCKET, 4));
 
 pub(crate) const SEND_TOS: Option<CmsgType> = TOS;
-pub(crate) const SEND_TCLASS: Option<CmsgType> = TCLASS;
 pub(crate) const SEND_TTL: Option<CmsgType> = TTL;
-pub(crate) const SEND_HOP_LIMIT: Option<CmsgType> = HOP_LIMIT;
-pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = PKTINFO_V4;
-pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = PKTINFO_V6;
 /// `UDP_SEGMENT`, include/uapi/linux/udp.h
 pub(crate) const SEGMENT: Option<CmsgType> = Some((UDP, 103));
 /// `UDP_MAX_SEGMENTS` in include/linux/udp.h up to Linux 6.8. Later kernels take 128, but a program cannot ask.
@@ -51,16 +47,9 @@ pub(crate) const RECV_TCLASS: Option<OptionName> = Some((IPV6, libc::IPV6_RECVTC
 pub(crate) const RECV_TTL: Option<OptionName> = Some((IP, libc::IP_RECVTTL));
 pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = Some((IPV6, libc::IPV6_RECVHOPLIMIT));
 pub(crate) const RECV_TIMESTAMP: Option<OptionName> = TIMESTAMP_NS;
-pub(crate) const RECV_TIMESTAMPING: Option<OptionName> = TIMESTAMPING;
-pub(crate) const RECV_GRO: Option<OptionName> = GRO;
-pub(crate) const RECV_DROPPED: Option<OptionName> = DROPPED;
-pub(crate) const RECV_ORIGINAL_DEST_V4: Option<OptionName> = ORIGINAL_DEST_V4;
-pub(crate) const RECV_ORIGINAL_DEST_V6: Option<OptionName> = ORIGINAL_DEST_V6;
 pub(crate) const RECV_PATH_MTU: Option<OptionName> = Some((IPV6, libc::IPV6_RECVPATHMTU));
 /// `SO_RCVMARK`, include/uapi/asm-generic/socket.h
 pub(crate) const RECV_MARK: Option<OptionName> = Some((SOCKET, 75));
-pub(crate) const RECV_ERROR_V4: Option<OptionName> = ERROR_V4;
-pub(crate) const RECV_ERROR_V6: Option<OptionName> = ERROR_V6;
 /// Only the device's timestamps (include/uapi/linux/net_tstamp.h). `RECV_TIMESTAMP` asks for the kernel's, which fills in
 /// the current time where it has taken none.
 pub(crate) const HARDWARE_STAMPS: i32 =
@@ -127,6 +116,3 @@ pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[
 ];
 
 pub(crate) const PACKET_DOMAIN: Option<i32> = Some(libc::AF_PACKET);
-
-pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
-pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

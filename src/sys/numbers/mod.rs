@@ -36,14 +36,13 @@ mod platform;
     target_os = "netbsd",
     target_os = "openbsd",
 )))]
-#[path = "other.rs"]
-mod platform;
+use absent as platform;
 
 pub(crate) use platform::*;
 
-/// Address families. Windows: ws2def.h.
+/// Address families and errors. Windows: ws2def.h, winsock2.h.
 #[cfg(unix)]
-pub(crate) use libc::{AF_INET, AF_INET6, AF_UNIX};
+pub(crate) use libc::{AF_INET, AF_INET6, AF_UNIX, EMSGSIZE, ENOBUFS};
 #[cfg(windows)]
 pub(crate) const AF_INET: i32 = windows_sys::Win32::Networking::WinSock::AF_INET as i32;
 #[cfg(windows)]

@@ -17,10 +17,6 @@ pub(crate) const HOP_LIMIT: Option<CmsgType> = Some((IPV6, 47));
 pub(crate) const TIMESTAMP_US: Option<CmsgType> = Some((SOCKET, libc::SCM_TIMESTAMP as i32));
 pub(crate) const RIGHTS: Option<CmsgType> = Some((SOCKET, libc::SCM_RIGHTS));
 
-pub(crate) const SEND_TCLASS: Option<CmsgType> = TCLASS;
-pub(crate) const SEND_HOP_LIMIT: Option<CmsgType> = HOP_LIMIT;
-pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = PKTINFO_V6;
-pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = PKTINFO_V4;
 pub(crate) const SEND_PKTINFO_V4_IS_SHORT: bool = true;
 
 pub(crate) const RECV_PKTINFO_V4: Option<OptionName> = Some((IP, libc::IP_RECVPKTINFO));
@@ -34,6 +30,3 @@ pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, libc::SO_TIM
 
 /// `IPV6_DONTFRAG` of RFC 3542, sys/netinet6/in6.h
 pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, 62));
-
-pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
-pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

@@ -19,13 +19,7 @@ pub(crate) const TTL: Option<CmsgType> = Some((IP, WinSock::IP_TTL));
 pub(crate) const HOP_LIMIT: Option<CmsgType> = Some((IPV6, WinSock::IPV6_HOPLIMIT));
 
 pub(crate) const SEND_TOS: Option<CmsgType> = TOS;
-pub(crate) const SEND_TCLASS: Option<CmsgType> = TCLASS;
-pub(crate) const SEND_ECN_V4: Option<CmsgType> = ECN_V4;
-pub(crate) const SEND_ECN_V6: Option<CmsgType> = ECN_V6;
 pub(crate) const SEND_TTL: Option<CmsgType> = TTL;
-pub(crate) const SEND_HOP_LIMIT: Option<CmsgType> = HOP_LIMIT;
-pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = PKTINFO_V4;
-pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = PKTINFO_V6;
 pub(crate) const SEND_PKTINFO_V4_IS_SHORT: bool = true;
 /// ws2tcpip.h, Windows 10 2004.
 pub(crate) const SEGMENT: Option<CmsgType> = Some((UDP, WinSock::UDP_SEND_MSG_SIZE));

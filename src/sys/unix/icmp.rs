@@ -23,7 +23,7 @@ pub(crate) fn is_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> boo
 pub(crate) fn may_be_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
     let is_on = |name| option(socket, name).is_ok_and(|on| on == 1);
     error.raw_os_error().is_some_and(|errno| numbers::ICMP_ERRORS.contains(&errno))
-        && [numbers::RECV_ERROR_V4, numbers::RECV_ERROR_V6].into_iter().any(is_on)
+        && [numbers::ERROR_V4, numbers::ERROR_V6].into_iter().any(is_on)
         && has_space_for_report(socket)
 }
 

@@ -117,8 +117,7 @@ pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static
 
 /// Whether the socket asks for send timestamps. A whole GSO batch gets a single one.
 pub(crate) fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
-    option(socket, numbers::RECV_TIMESTAMPING)
-        .is_ok_and(|flags| flags & numbers::ANY_SEND_STAMP != 0)
+    option(socket, numbers::TIMESTAMPING).is_ok_and(|flags| flags & numbers::ANY_SEND_STAMP != 0)
 }
 
 /// The likely reason for this error of a GSO batch. Each error has other causes, too: only sending the datagrams one by

@@ -115,7 +115,7 @@ fn the_numbers_are_those_of_the_headers() {
 /// Some machines coalesce datagrams without reporting their boundaries.
 #[test]
 fn n8_coalescing_is_never_asked_for() {
-    assert_eq!(numbers::RECV_GRO, None);
+    assert_eq!(numbers::GRO, None);
     let socket = Offload::builder().gro(true).build(socket()).expect("a UDP socket");
     assert!(!socket.gro());
 }
