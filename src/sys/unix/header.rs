@@ -8,11 +8,11 @@ use std::ptr;
 use crate::sys::{CONTROL_SPACE, RecvResult};
 
 /// `struct mmsghdr`.
-#[cfg(all(mmsg_calls, not(mmsg_extern)))]
+#[cfg(mmsg_calls)]
 pub(super) type Raw = libc::mmsghdr;
 
-/// `struct mmsghdr`, where the libc crate lacks it or the system lacks the calls.
-#[cfg(not(all(mmsg_calls, not(mmsg_extern))))]
+/// The same where the system lacks the calls.
+#[cfg(not(mmsg_calls))]
 #[repr(C)]
 pub(super) struct Raw {
     pub(super) msg_hdr: libc::msghdr,

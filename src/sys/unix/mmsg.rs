@@ -16,29 +16,6 @@ use super::header::Raw;
 use crate::sys::fault::{self, Call};
 use crate::sys::headers::{WiredRecvs, WiredSends};
 
-#[cfg(not(mmsg_extern))]
-mod calls {
-    pub(super) use libc::{recvmmsg, sendmmsg};
-}
-
-/// NetBSD 7 and later, sys/socket.h. The libc crate has the flags but not the functions.
-#[cfg(mmsg_extern)]
-mod calls {
-    use super::Raw;
-    use libc::{c_int, c_uint, timespec};
-
-    unsafe extern "C" {
-        pub(super) fn recvmmsg(
-            s: c_int,
-            mmsg: *mut Raw,
-            vlen: c_uint,
-            flags: c_uint,
-            timeout: *mut timespec,
-        ) -> c_int;
-        pub(super) fn sendmmsg(s: c_int, mmsg: *mut Raw, vlen: c_uint, flags: c_uint) -> c_int;
-    }
-}
-
 /// Receives into the headers.
 ///
 /// `flags` say whether to wait. The timeout argument is useless: the kernel checks it only after a datagram has arrived
@@ -55,7 +32,7 @@ pub(super) fn recvmmsg(
     let headers = wired.as_mut().as_mut_ptr().cast::<Raw>();
     // SAFETY: the headers meet the invariant of WiredRecvs, and there are at least `len`.
     let n = unsafe {
-        calls::recvmmsg(socket.as_raw_fd(), headers, len as _, flags as _, ptr::null_mut())
+        libc::recvmmsg(socket.as_raw_fd(), headers, len as _, flags as _, ptr::null_mut())
     };
     let received = count(n as isize)?;
     // SAFETY: the call has just filled these headers.
@@ -75,7 +52,7 @@ pub(super) fn sendmmsg(
     let len = fault::next(Call::SendMmsg, len)?;
     let headers = wired.as_mut().as_mut_ptr().cast::<Raw>();
     // SAFETY: the headers meet the invariant of WiredSends, and there are at least `len`.
-    let n = unsafe { calls::sendmmsg(socket.as_raw_fd(), headers, len as _, flags as _) };
+    let n = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, len as _, flags as _) };
     count(n as isize)
 }
 
@@ -90,10 +67,10 @@ pub(super) fn permitted() -> bool {
     // SAFETY: zero is a valid value of a C struct of raw pointers, lengths and flags.
     let mut header: Raw = unsafe { mem::zeroed() };
     // SAFETY: one header without address, buffers and control data.
-    let sent = count(unsafe { calls::sendmmsg(INVALID_FD, &mut header, 1, 0) } as isize);
+    let sent = count(unsafe { libc::sendmmsg(INVALID_FD, &mut header, 1, 0) } as isize);
     let none = ptr::null_mut();
     // SAFETY: as above.
-    let received = count(unsafe { calls::recvmmsg(INVALID_FD, &mut header, 1, 0, none) } as isize);
+    let received = count(unsafe { libc::recvmmsg(INVALID_FD, &mut header, 1, 0, none) } as isize);
     // A permitted call fails with EBADF.
     let forbidden = [libc::EPERM, libc::ENOSYS];
     ![sent, received].into_iter().any(|answer| {
