@@ -1,6 +1,5 @@
 //! The iterator over the datagrams of a batch.
 
-use std::fmt;
 use std::iter::FusedIterator;
 
 use crate::recv::batch::RecvBatch;
@@ -16,7 +15,7 @@ use crate::recv::split::Datagrams;
 /// }
 /// assert_eq!(total(RecvBatch::new(16, 1500).iter()), 0);
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Iter<'a> {
     batch: &'a RecvBatch,
     /// The next message.
@@ -66,9 +65,3 @@ impl<'a> Iterator for Iter<'a> {
 }
 
 impl FusedIterator for Iter<'_> {}
-
-impl fmt::Debug for Iter<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").field("next", &self.next).finish_non_exhaustive()
-    }
-}

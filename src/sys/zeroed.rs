@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fmt;
 use std::io;
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
@@ -112,6 +113,12 @@ impl<T: Plain> Deref for Zeroed<T> {
     fn deref(&self) -> &[T] {
         // SAFETY: invariants 1 and 2; the elements are borrowed for as long as `self`.
         unsafe { slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Plain> fmt::Debug for Zeroed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[_; {}]", self.len)
     }
 }
 

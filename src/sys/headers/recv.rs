@@ -9,7 +9,6 @@
 //! The caller provides the buffers, and may provide the memory for source and control data. Each call sets all pointers
 //! after the storage has grown. No pointer is followed between calls.
 
-use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::marker::PhantomData;
 
@@ -23,6 +22,7 @@ use crate::sys::{
 };
 
 /// Storage for the headers of a batch to receive.
+#[derive(Debug)]
 pub(crate) struct RecvStorage {
     pub(super) headers: Zeroed<Header>,
     pub(super) names: Zeroed<Name>,
@@ -76,12 +76,6 @@ impl RecvStorage {
     pub(crate) fn entry(&self, i: usize) -> RecvEntry<'_> {
         let (name, control) = (&self.names[i], &self.controls[i]);
         RecvEntry { result: self.headers[i].result(), name, control }
-    }
-}
-
-impl fmt::Debug for RecvStorage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecvStorage").field("capacity", &self.capacity()).finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,6 @@
 //!
 //! Each call sets all pointers after the storage has grown. No pointer is followed between calls.
 
-use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::ptr;
@@ -23,6 +22,7 @@ use crate::sys::zeroed::Zeroed;
 use crate::sys::{self, Backend, BorrowedSocket, CONTROL_SPACE, Dest, Payload, SendFlags};
 
 /// Storage for the headers of a batch to send.
+#[derive(Debug)]
 pub(crate) struct SendStorage {
     pub(super) headers: Zeroed<Header>,
     names: Zeroed<Name>,
@@ -81,12 +81,6 @@ impl SendStorage {
     #[inline]
     pub(crate) fn begin(&mut self) -> SendHeaders<'_> {
         SendHeaders { storage: self, len: 0, copied: 0, lent: PhantomData }
-    }
-}
-
-impl fmt::Debug for SendStorage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendStorage").field("capacity", &self.capacity()).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! Payload memory for a batch, with headers that always point at it.
 
-use std::fmt;
 use std::io;
 use std::slice::ChunksExactMut;
 
@@ -31,6 +30,7 @@ const LINE: usize = 64;
 /// Invariant 3 (ARCHITECTURE.md): header `i` points at name `i`, buffer `i` and control `i`; buffer `i` points at slot `i`;
 /// nothing else points there. All of them are [`Zeroed`], so they stay in place when this moves. `storage` is never resized,
 /// and its headers never point elsewhere.
+#[derive(Debug)]
 pub(crate) struct Slots {
     storage: RecvStorage,
     /// One for each slot. Only the kernel reads them.
@@ -161,14 +161,5 @@ impl Slots {
         let end = self.offset + self.len() * self.stride;
         let slots = self.payload.range(self.offset..end).chunks_exact_mut(self.stride);
         (slots, &self.storage)
-    }
-}
-
-impl fmt::Debug for Slots {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slots")
-            .field("slots", &self.len())
-            .field("slot_len", &self.slot_len)
-            .finish_non_exhaustive()
     }
 }
