@@ -21,7 +21,7 @@ use crate::sys::{self, ControlMessages, numbers};
 /// assert_eq!(max_packet(&Report::EMPTY), None);
 /// ```
 #[doc(alias("sock_extended_err", "MSG_ERRQUEUE", "IP_RECVERR", "IPV6_RECVERR"))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// What happened.
@@ -155,45 +155,55 @@ impl Report {
     #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
     #[must_use]
     pub fn decode(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Option<Self> {
-        let mut report = None;
-        let mut stamps = (None, None);
+        let (mut error, mut stamps) = (None, (None, None));
         for message in control {
             match Some((message.level, message.ty)) {
-                numbers::ERROR_V4 | numbers::ERROR_V6 => {
-                    report = ExtendedError::read(message.data)
-                        .map(|(error, offender)| error.report(offender, dest))
-                        .or(report);
+                numbers::ERROR_V4 | numbers::ERROR_V6 if message.data.len() >= 16 => {
+                    error = Some(message.data);
                 }
                 numbers::TIMESTAMPING => stamps = timestamping(message.data),
                 _ => {}
             }
         }
-        if let Some(Report { event: Event::Sent { time, hardware_time, .. }, .. }) = &mut report {
-            *time = stamps.0.and_then(system_time);
-            *hardware_time = stamps.1;
-        }
-        report
+        Self::of_error(error?, stamps, dest)
+    }
+
+    /// Decodes a `struct sock_extended_err` (include/uapi/linux/errqueue.h) and the offender's address behind it. Types and
+    /// codes are those of ICMP (RFC 792, RFC 1191) and ICMPv6 (RFC 4443).
+    fn of_error(
+        bytes: &[u8],
+        (time, hardware_time): (Option<Duration>, Option<Duration>),
+        dest: Option<SocketAddr>,
+    ) -> Option<Self> {
+        let (head, offender) = bytes.split_first_chunk::<16>()?;
+        let [e0, e1, e2, e3, origin, ty, code, _, i0, i1, i2, i3, d0, d1, d2, d3] = *head;
+        let errno = i32::from_ne_bytes([e0, e1, e2, e3]);
+        let mtu = u32::from_ne_bytes([i0, i1, i2, i3]);
+        let event = match (origin, ty, code) {
+            (origin::ICMP, 3, 3) | (origin::ICMP6, 1, 4) => Event::Refused,
+            (origin::ICMP, 3, 4) | (origin::ICMP6, 2, _) => Event::TooBig { mtu },
+            (origin::ICMP, 3, _) | (origin::ICMP6, 1, _) => Event::Unreachable,
+            (origin::ICMP, 11, _) | (origin::ICMP6, 3, _) => Event::TimeExceeded,
+            (origin::LOCAL, ..) if errno == numbers::EMSGSIZE => Event::TooBig { mtu },
+            (origin::TIMESTAMPING, ..) => {
+                let id = u32::from_ne_bytes([d0, d1, d2, d3]);
+                Event::Sent { id, time: time.and_then(system_time), hardware_time }
+            }
+            _ => Event::Other,
+        };
+        let (origin, errno) = match origin {
+            origin::LOCAL => (Origin::Local, errno),
+            origin::ICMP => (Origin::Icmp { ty, code }, errno),
+            origin::ICMP6 => (Origin::Icmp6 { ty, code }, errno),
+            // A send timestamp has the error number ENOMSG.
+            origin::TIMESTAMPING => (Origin::Timestamping, 0),
+            _ => (Origin::Other, errno),
+        };
+        Some(Self { event, origin, dest, reporter: sys::decode_addr(offender), errno })
     }
 }
 
-impl Default for Report {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
-/// `struct sock_extended_err` (include/uapi/linux/errqueue.h).
-#[derive(Clone, Copy, Debug)]
-struct ExtendedError {
-    errno: i32,
-    origin: u8,
-    ty: u8,
-    code: u8,
-    info: u32,
-    data: u32,
-}
-
-/// `SO_EE_ORIGIN_*` of the same file.
+/// `SO_EE_ORIGIN_*` of errqueue.h.
 mod origin {
     pub(super) const LOCAL: u8 = 1;
     pub(super) const ICMP: u8 = 2;
@@ -201,90 +211,41 @@ mod origin {
     pub(super) const TIMESTAMPING: u8 = 4;
 }
 
-impl ExtendedError {
-    /// The struct, and the offender's address behind it.
-    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let ([e0, e1, e2, e3, origin, ty, code, _, i0, i1, i2, i3, d0, d1, d2, d3], offender) =
-            bytes.split_first_chunk::<16>()?;
-        let error = Self {
-            errno: i32::from_ne_bytes([*e0, *e1, *e2, *e3]),
-            origin: *origin,
-            ty: *ty,
-            code: *code,
-            info: u32::from_ne_bytes([*i0, *i1, *i2, *i3]),
-            data: u32::from_ne_bytes([*d0, *d1, *d2, *d3]),
-        };
-        Some((error, offender))
-    }
-
-    fn report(self, offender: &[u8], dest: Option<SocketAddr>) -> Report {
-        let (ty, code) = (self.ty, self.code);
-        let (origin, errno) = match self.origin {
-            origin::LOCAL => (Origin::Local, self.errno),
-            origin::ICMP => (Origin::Icmp { ty, code }, self.errno),
-            origin::ICMP6 => (Origin::Icmp6 { ty, code }, self.errno),
-            // A send timestamp has the error number ENOMSG.
-            origin::TIMESTAMPING => (Origin::Timestamping, 0),
-            _ => (Origin::Other, self.errno),
-        };
-        let reporter = sys::decode_addr(offender);
-        Report { event: self.event(), origin, dest, reporter, errno }
-    }
-
-    /// By the types and codes of ICMP (RFC 792, RFC 1191) and ICMPv6 (RFC 4443).
-    fn event(self) -> Event {
-        match (self.origin, self.ty, self.code) {
-            (origin::ICMP, 3, 3) | (origin::ICMP6, 1, 4) => Event::Refused,
-            (origin::ICMP, 3, 4) | (origin::ICMP6, 2, _) => Event::TooBig { mtu: self.info },
-            (origin::ICMP, 3, _) | (origin::ICMP6, 1, _) => Event::Unreachable,
-            (origin::ICMP, 11, _) | (origin::ICMP6, 3, _) => Event::TimeExceeded,
-            (origin::LOCAL, ..) if self.errno == numbers::EMSGSIZE => {
-                Event::TooBig { mtu: self.info }
-            }
-            (origin::TIMESTAMPING, ..) => {
-                Event::Sent { id: self.data, time: None, hardware_time: None }
-            }
-            _ => Event::Other,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn error(origin: u8, ty: u8, code: u8) -> ExtendedError {
-        ExtendedError { errno: 0, origin, ty, code, info: 1280, data: 7 }
+    fn event(errno: i32, origin: u8, ty: u8, code: u8) -> Event {
+        let [info, data] = [1280u32, 7].map(u32::to_ne_bytes);
+        let error = [errno.to_ne_bytes(), [origin, ty, code, 0], info, data];
+        let report = Report::of_error(error.as_flattened(), (None, None), None);
+        report.expect("it is as long as the struct").event
     }
 
     #[test]
     fn icmp_is_classified_by_type_and_code() {
-        let cases = [
-            (error(origin::ICMP, 3, 3), Event::Refused),
-            (error(origin::ICMP6, 1, 4), Event::Refused),
-            (error(origin::ICMP, 3, 4), Event::TooBig { mtu: 1280 }),
-            (error(origin::ICMP6, 2, 0), Event::TooBig { mtu: 1280 }),
-            (error(origin::ICMP, 3, 1), Event::Unreachable),
-            (error(origin::ICMP6, 1, 0), Event::Unreachable),
-            (error(origin::ICMP, 11, 0), Event::TimeExceeded),
-            (error(origin::ICMP6, 3, 0), Event::TimeExceeded),
-            (error(origin::LOCAL, 0, 0), Event::Other),
-            (error(origin::ICMP, 12, 0), Event::Other),
-            (
-                error(origin::TIMESTAMPING, 0, 0),
-                Event::Sent { id: 7, time: None, hardware_time: None },
-            ),
-        ];
-        for (error, event) in cases {
-            assert_eq!(error.event(), event, "{error:?}");
+        for (origin, ty, code, expected) in [
+            (origin::ICMP, 3, 3, Event::Refused),
+            (origin::ICMP6, 1, 4, Event::Refused),
+            (origin::ICMP, 3, 4, Event::TooBig { mtu: 1280 }),
+            (origin::ICMP6, 2, 0, Event::TooBig { mtu: 1280 }),
+            (origin::ICMP, 3, 1, Event::Unreachable),
+            (origin::ICMP6, 1, 0, Event::Unreachable),
+            (origin::ICMP, 11, 0, Event::TimeExceeded),
+            (origin::ICMP6, 3, 0, Event::TimeExceeded),
+            (origin::LOCAL, 0, 0, Event::Other),
+            (origin::ICMP, 12, 0, Event::Other),
+            (origin::TIMESTAMPING, 0, 0, Event::Sent { id: 7, time: None, hardware_time: None }),
+        ] {
+            assert_eq!(event(0, origin, ty, code), expected, "{origin} {ty} {code}");
         }
-        let local = ExtendedError { errno: numbers::EMSGSIZE, ..error(origin::LOCAL, 0, 0) };
-        assert_eq!(local.event(), Event::TooBig { mtu: 1280 });
+        assert_eq!(event(numbers::EMSGSIZE, origin::LOCAL, 0, 0), Event::TooBig { mtu: 1280 });
     }
 
     #[test]
     fn a_short_report_is_none() {
-        assert!(ExtendedError::read(&[0; 15]).is_none());
-        assert!(ExtendedError::read(&[0; 16]).is_some_and(|(_, offender)| offender.is_empty()));
+        let report = |len| Report::of_error(&vec![0; len], (None, None), None);
+        assert_eq!(report(15), None);
+        assert!(report(16).is_some_and(|report| report.reporter.is_none()));
     }
 }
