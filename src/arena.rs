@@ -216,13 +216,12 @@ impl MmsgBuf {
         let count = headers.recv(backend, socket, RecvFlags::NONE)?;
         for (i, buffer) in buffers[..count].iter().enumerate() {
             let entry = self.recv.entry(i);
-            let mut meta = RecvMeta::NONE;
-            if entry.result.control_len > 0 {
-                meta.set(entry.control());
-            }
-            let received = Received::of_entry(&entry, &meta);
+            let mut meta = None;
+            RecvMeta::decode(entry.control(), &mut meta);
+            let meta = meta.as_ref().unwrap_or(&RecvMeta::NONE);
+            let received = Received::of_entry(&entry, meta);
             let parts = Parts::one(&buffer[..buffer.len().min(received.reported)]);
-            let envelope = Envelope::new(entry.source(), &meta);
+            let envelope = Envelope::new(entry.source(), meta);
             each(i, Message::new(parts, received, envelope, entry.control()));
         }
         Ok(count)

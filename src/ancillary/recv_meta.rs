@@ -1,6 +1,5 @@
 //! Metadata of a received message.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
@@ -87,26 +86,6 @@ pub struct RecvMeta {
     /// [`MARK`](crate::Ancillary::MARK); Linux 5.19.
     #[doc(alias = "SO_MARK")]
     pub mark: Option<u32>,
-    /// The options of a reply, which borrows them.
-    pub(crate) reply: Reply,
-}
-
-/// The options of a reply. They follow from other fields, so they are neither compared nor printed.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Reply(pub(crate) SendMeta);
-
-impl PartialEq for Reply {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Reply {}
-
-impl fmt::Debug for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("..")
-    }
 }
 
 impl RecvMeta {
@@ -123,7 +102,6 @@ impl RecvMeta {
         original_dest: None,
         path_mtu: None,
         mark: None,
-        reply: Reply(SendMeta::new()),
     };
 
     /// The ECN bits of `tos`.
@@ -183,19 +161,12 @@ impl RecvMeta {
         SendMeta { source, interface, ..SendMeta::new() }
     }
 
-    /// Sets `reply`, in metadata that was not decoded from control messages.
-    pub(crate) fn for_reply(self) -> Self {
-        Self { reply: Reply(self.reply_meta()), ..self }
-    }
-
-    /// Replaces the metadata with that of a received message's control messages. Ignores control messages of an
-    /// unexpected length.
+    /// Stores the metadata of a received message, if it has control messages. Ignores those of an unexpected length.
     #[inline]
-    pub(crate) fn set(&mut self, control: &[u8]) {
-        *self = Self::NONE;
-        self.add(control);
-        if self.destination.is_some() || self.local.is_some() {
-            self.reply = Reply(self.reply_meta());
+    pub(crate) fn decode(control: &[u8], meta: &mut Option<Self>) {
+        *meta = None;
+        if !control.is_empty() {
+            meta.insert(Self::NONE).add(control);
         }
     }
 
@@ -385,7 +356,7 @@ fn exactly<const N: usize>(data: &[u8]) -> Option<[u8; N]> {
 impl From<ControlMessages<'_>> for RecvMeta {
     fn from(messages: ControlMessages<'_>) -> Self {
         let mut meta = Self::NONE;
-        meta.set(messages.as_bytes());
+        meta.add(messages.as_bytes());
         meta
     }
 }

@@ -180,24 +180,4 @@ impl SendMeta {
         self.timestamp_id = Some(id);
         self
     }
-
-    /// These options together with others.
-    ///
-    /// # Errors
-    ///
-    /// The name of a field that is set in both.
-    pub(crate) fn merge(mut self, other: &Self) -> Result<Self, &'static str> {
-        macro_rules! merge {
-            ($($field:ident),*) => {
-                let Self { $($field),* } = *other;
-                $(match ($field, self.$field) {
-                    (Some(_), Some(_)) => return Err(stringify!($field)),
-                    (Some(_), None) => self.$field = $field,
-                    (None, _) => {}
-                })*
-            };
-        }
-        merge!(tos, source, interface, hop_limit, segment_size, transmit_time, timestamp_id);
-        Ok(self)
-    }
 }

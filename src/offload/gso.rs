@@ -15,7 +15,7 @@ use crate::events;
 use crate::send::coalesce::{GsoBatch, own_segment_size};
 use crate::send::msg::SendMsg;
 use crate::send::wire::Wiring;
-use crate::sys::{self, BorrowedSocket, Rejection, SendFlags};
+use crate::sys::{self, BorrowedSocket, Payload, Rejection, SendFlags};
 
 /// How many datagrams of a message with its own segment size are offered at once.
 const SEGMENTS_PER_OFFER: usize = 64;
@@ -175,9 +175,9 @@ impl Call<'_> {
     ) -> io::Result<Progress> {
         let mut gathered = mem::take(&mut self.arena.gathered);
         gathered.clear();
-        let data = match msg.as_slice() {
-            Some(data) => data,
-            None => {
+        let data = match msg.payload {
+            Payload::One(data) => data,
+            Payload::Many(_) => {
                 gathered.try_reserve(msg.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
                 msg.slices().for_each(|part| gathered.extend_from_slice(part));
                 &gathered

@@ -10,9 +10,7 @@ use crate::recv::envelope::Envelope;
 use crate::recv::received::Received;
 use crate::recv::scattered::Parts;
 use crate::recv::split::DatagramsMut;
-use crate::sys::{
-    Backend, BorrowedSocket, RawAddr, RecvEntry, RecvFlags, RecvResult, RecvStorage, Slots,
-};
+use crate::sys::{Backend, BorrowedSocket, RawAddr, RecvFlags, RecvResult, Slots};
 
 /// Payload memory for a batch and the headers to receive it, allocated once.
 ///
@@ -51,10 +49,8 @@ pub struct RecvBatch {
     slots: Slots,
     /// Messages of the last receive.
     len: usize,
-    /// The decoded control data of each slot, valid if the slot has any.
-    metas: Vec<RecvMeta>,
-    /// Whether a message was [pushed](Self::push), which has no control data. Then `metas` is valid for all messages.
-    pushed: bool,
+    /// The metadata of each message, if it has any.
+    metas: Vec<Option<RecvMeta>>,
 }
 
 impl RecvBatch {
@@ -123,8 +119,8 @@ impl RecvBatch {
         let slots_of_headers = Slots::try_new(slots, slot_len)?;
         let mut metas = Vec::new();
         metas.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        metas.resize(slots, RecvMeta::NONE);
-        Ok(Self { slots: slots_of_headers, len: 0, metas, pushed: false })
+        metas.resize(slots, None);
+        Ok(Self { slots: slots_of_headers, len: 0, metas })
     }
 
     /// The number of slots: how many messages fit.
@@ -216,7 +212,8 @@ impl RecvBatch {
     /// Message `i`, which must be less than `len`.
     #[inline]
     pub(super) fn get(&self, i: usize) -> Message<'_> {
-        let (entry, meta) = self.entries().get(i);
+        let entry = self.slots.storage().entry(i);
+        let meta = self.metas[i].as_ref().unwrap_or(&RecvMeta::NONE);
         let received = Received::of_entry(&entry, meta);
         let payload = self.slots.payload(i);
         let parts = Parts::one(&payload[..payload.len().min(received.reported)]);
@@ -245,11 +242,10 @@ impl RecvBatch {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn iter_mut(&mut self) -> impl Iterator<Item = DatagramMut<'_>> {
-        let (slot_len, len, pushed) = (self.slot_len(), self.len, self.pushed);
+        let (slot_len, len, metas) = (self.slot_len(), self.len, &self.metas);
         let (slots, storage) = self.slots.iter_mut();
-        let entries = Entries { storage, metas: &self.metas, pushed };
-        let messages = slots.take(len).enumerate().map(move |(i, slot)| {
-            let (entry, meta) = entries.get(i);
+        let messages = slots.take(len).zip(metas).enumerate().map(move |(i, (slot, meta))| {
+            let (entry, meta) = (storage.entry(i), meta.as_ref().unwrap_or(&RecvMeta::NONE));
             let received = Received::of_entry(&entry, meta);
             let data = &mut slot[..slot_len.min(received.reported)];
             DatagramsMut::new(data, &received, Envelope::new(entry.source(), meta))
@@ -260,7 +256,7 @@ impl RecvBatch {
     /// Forgets the messages.
     #[inline]
     pub fn clear(&mut self) {
-        (self.len, self.pushed) = (0, false);
+        self.len = 0;
     }
 
     /// Adds a message as if it had been received, for implementations of [`BatchSocket`](crate::BatchSocket) without a
@@ -290,13 +286,9 @@ impl RecvBatch {
 
     /// Adds a message whose payload is in the next slot.
     fn add(&mut self, result: RecvResult, source: &RawAddr, meta: RecvMeta) {
-        if !self.pushed {
-            let has_meta = |i| self.slots.storage().entry(i).result.control_len > 0;
-            (0..self.len).filter(|i| !has_meta(*i)).for_each(|i| self.metas[i] = RecvMeta::NONE);
-        }
         self.slots.set_received(self.len, result, source);
-        self.metas[self.len] = meta.for_reply();
-        (self.len, self.pushed) = (self.len + 1, true);
+        self.metas[self.len] = Some(meta);
+        self.len += 1;
     }
 
     /// Fills the next slots by a receive into borrowed buffers, for sockets other than the kernel's. A message whose
@@ -351,38 +343,9 @@ impl RecvBatch {
     ) -> io::Result<usize> {
         let count = self.slots.recv(self.len, Backend::current(), socket, flags)?;
         for i in self.len..self.len + count {
-            let entry = self.slots.storage().entry(i);
-            if entry.result.control_len > 0 {
-                self.metas[i].set(entry.control());
-            } else if self.pushed {
-                self.metas[i] = RecvMeta::NONE;
-            }
+            RecvMeta::decode(self.slots.storage().entry(i).control(), &mut self.metas[i]);
         }
         self.len += count;
         Ok(count)
-    }
-
-    #[inline]
-    fn entries(&self) -> Entries<'_> {
-        Entries { storage: self.slots.storage(), metas: &self.metas, pushed: self.pushed }
-    }
-}
-
-/// The headers and the metadata of the received messages.
-#[derive(Clone, Copy)]
-struct Entries<'a> {
-    storage: &'a RecvStorage,
-    metas: &'a [RecvMeta],
-    pushed: bool,
-}
-
-impl<'a> Entries<'a> {
-    /// The header and the metadata of message `i`.
-    #[inline]
-    fn get(&self, i: usize) -> (RecvEntry<'a>, &'a RecvMeta) {
-        let entry = self.storage.entry(i);
-        // A socket without metadata pays for one comparison.
-        let has_meta = self.pushed || entry.result.control_len > 0;
-        (entry, if has_meta { &self.metas[i] } else { &RecvMeta::NONE })
     }
 }

@@ -49,7 +49,7 @@ impl<'a> Envelope<'a> {
         }?;
         // A socket without this metadata pays for one comparison.
         let has_source = self.meta.destination.is_some() || self.meta.local.is_some();
-        Some(if has_source { msg.with_reply(&self.meta.reply.0) } else { msg })
+        Some(if has_source { msg.with_reply(self.meta) } else { msg })
     }
 }
 

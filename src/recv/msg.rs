@@ -61,9 +61,7 @@ pub struct RecvMsg<'a> {
     /// Written by the kernel.
     source: RawAddr,
     pub(crate) received: Received,
-    /// Valid if `has_meta`.
-    meta: RecvMeta,
-    has_meta: bool,
+    meta: Option<RecvMeta>,
 }
 
 /// One buffer, or several that are filled in order.
@@ -130,14 +128,7 @@ impl<'a> RecvMsg<'a> {
 
     #[inline]
     fn with_buffers(buffers: Buffers<'a>) -> Self {
-        Self {
-            buffers,
-            control: None,
-            source: RawAddr::NONE,
-            received: Received::NONE,
-            meta: RecvMeta::NONE,
-            has_meta: false,
-        }
+        Self { buffers, control: None, source: RawAddr::NONE, received: Received::NONE, meta: None }
     }
 
     /// Receives raw control messages into `control`.
@@ -236,7 +227,7 @@ impl RecvMsg<'_> {
     #[must_use]
     #[inline]
     pub fn meta(&self) -> &RecvMeta {
-        if self.has_meta { &self.meta } else { &RecvMeta::NONE }
+        self.meta.as_ref().unwrap_or(&RecvMeta::NONE)
     }
 
     /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it came from an
@@ -272,7 +263,7 @@ impl RecvMsg<'_> {
             control.clear();
         }
         self.source = RawAddr::new(source.as_ref());
-        (self.meta, self.has_meta) = (meta.for_reply(), true);
+        self.meta = Some(meta);
         self.received = Received::new(&result, &meta, || self.source.lend());
     }
 
@@ -296,10 +287,7 @@ impl RecvMsg<'_> {
             Some(control) => control.filled(result.control_len),
             None => entry.control(),
         };
-        self.has_meta = !control.is_empty();
-        if self.has_meta {
-            self.meta.set(control);
-        }
+        RecvMeta::decode(control, &mut self.meta);
         self.received = Received::new(&result, self.meta(), || self.source.lend());
     }
 

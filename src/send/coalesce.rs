@@ -93,7 +93,7 @@ fn may_join(msg: &SendMsg<'_>) -> bool {
     let control = msg.raw_control();
     !matches!(msg.dest, Dest::Unix(_))
         && msg.segment_option().is_none()
-        && msg.metas().into_iter().flatten().all(|meta| meta.timestamp_id.is_none())
+        && msg.meta.is_none_or(|meta| meta.timestamp_id.is_none())
         && control.len() <= CONTROL_SPACE / 2
         && !has(control, &[numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER])
 }

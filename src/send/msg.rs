@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::ptr;
 
-use crate::ancillary::{ControlBuf, Ecn, SendMeta, invalid};
+use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta, invalid};
 use crate::sys::{Dest, Payload, UnixAddr};
 
 /// One datagram to send: destination, payload and options.
@@ -38,12 +38,12 @@ use crate::sys::{Dest, Payload, UnixAddr};
 pub struct SendMsg<'a> {
     pub(crate) dest: Dest<'a>,
     pub(crate) payload: Payload<'a>,
-    /// Options of a reply.
-    reply: Option<&'a SendMeta>,
-    meta: Option<&'a SendMeta>,
-    control: Option<&'a ControlBuf>,
-    ecn: Option<Ecn>,
-    segment_size: Option<u16>,
+    /// The metadata of the message that this one answers, which says where to send from.
+    pub(super) reply: Option<&'a RecvMeta>,
+    pub(super) meta: Option<&'a SendMeta>,
+    pub(super) control: Option<&'a ControlBuf>,
+    pub(super) ecn: Option<Ecn>,
+    pub(super) segment_size: Option<u16>,
 }
 
 impl<'a> SendMsg<'a> {
@@ -294,16 +294,8 @@ impl<'a> SendMsg<'a> {
         Self { dest, payload, reply, meta, control, ecn: None, segment_size: None }
     }
 
-    /// The payload, if it is one buffer.
-    pub(crate) fn as_slice(&self) -> Option<&'a [u8]> {
-        match self.payload {
-            Payload::One(data) => Some(data),
-            Payload::Many(_) => None,
-        }
-    }
-
     #[inline]
-    pub(crate) const fn with_reply(mut self, reply: &'a SendMeta) -> Self {
+    pub(crate) const fn with_reply(mut self, reply: &'a RecvMeta) -> Self {
         self.reply = Some(reply);
         self
     }
@@ -334,15 +326,25 @@ impl<'a> SendMsg<'a> {
     ///
     /// `InvalidInput` if two of them set the same one.
     pub(crate) fn borrowed_options(&self) -> io::Result<SendMeta> {
-        match (self.reply, self.meta) {
-            (None, None) => Ok(SendMeta::new()),
-            (Some(one), None) | (None, Some(one)) => Ok(*one),
-            (Some(reply), Some(meta)) => reply.merge(meta).map_err(|option| {
-                invalid(format!(
-                    "SendMeta::{option} is set twice for one message, by its reply and by with_meta"
-                ))
-            }),
+        let (reply, mut options) = match (self.reply, self.meta) {
+            (None, None) => return Ok(SendMeta::new()),
+            (None, Some(meta)) => return Ok(*meta),
+            (Some(reply), None) => return Ok(reply.reply_meta()),
+            (Some(reply), Some(meta)) => (reply.reply_meta(), *meta),
+        };
+        let twice = [
+            ("source", options.source.is_some() && reply.source.is_some()),
+            ("interface", options.interface.is_some() && reply.interface.is_some()),
+        ];
+        if let Some((option, _)) = twice.into_iter().find(|(_, twice)| *twice) {
+            let reason = format!(
+                "SendMeta::{option} is set twice for one message, by its reply and by with_meta"
+            );
+            return Err(invalid(reason));
         }
+        options.source = options.source.or(reply.source);
+        options.interface = options.interface.or(reply.interface);
+        Ok(options)
     }
 
     /// Whether the message has neither options nor control messages.
@@ -371,7 +373,11 @@ impl<'a> SendMsg<'a> {
 
     #[inline(never)]
     fn same_borrowed_options(&self, other: &SendMsg<'_>) -> bool {
-        same(self.reply, other.reply) && same(self.meta, other.meta) && self.same_control(other)
+        // What `reply_meta` depends on.
+        let reply = |meta: &RecvMeta| (meta.local, meta.destination, meta.interface);
+        same(self.reply, other.reply, |one, other| reply(one) == reply(other))
+            && same(self.meta, other.meta, SendMeta::eq)
+            && self.same_control(other)
     }
 
     /// Skips empty slices: their address may be unmapped, and `memcmp` with length 0 then takes 150 ns.
@@ -393,41 +399,17 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline]
-    pub(crate) fn metas(&self) -> [Option<&'a SendMeta>; 2] {
-        [self.reply, self.meta]
-    }
-
-    /// The inline options: segment size and ECN bits.
-    #[inline]
-    pub(crate) fn inline_options(&self) -> (Option<u16>, Option<Ecn>) {
-        (self.segment_size, self.ecn)
-    }
-
-    #[inline]
     pub(crate) fn has_metas(&self) -> bool {
         self.reply.is_some() || self.meta.is_some()
-    }
-
-    /// A message out of a queue.
-    #[inline]
-    pub(crate) fn stored(
-        dest: &Dest<'a>,
-        data: &'a [u8],
-        meta: Option<&'a SendMeta>,
-        segment_size: Option<u16>,
-        ecn: Option<Ecn>,
-    ) -> Self {
-        let payload = Payload::One(data);
-        Self { dest: *dest, payload, reply: None, meta, control: None, ecn, segment_size }
     }
 }
 
 /// Whether both are equal. Compares the addresses first, which is quick.
 #[inline]
-fn same(one: Option<&SendMeta>, other: Option<&SendMeta>) -> bool {
+fn same<T>(one: Option<&T>, other: Option<&T>, equal: impl Fn(&T, &T) -> bool) -> bool {
     match (one, other) {
         (None, None) => true,
-        (Some(one), Some(other)) => ptr::eq(one, other) || one == other,
+        (Some(one), Some(other)) => ptr::eq(one, other) || equal(one, other),
         _ => false,
     }
 }

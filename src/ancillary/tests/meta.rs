@@ -45,9 +45,7 @@ fn read(messages: &[(Option<CmsgType>, Vec<u8>)]) -> RecvMeta {
 }
 
 fn decode(control: &[u8]) -> RecvMeta {
-    let mut meta = RecvMeta::NONE;
-    meta.set(control);
-    meta
+    crate::control::ControlMessages::new(control).into()
 }
 
 fn one(ty: Option<CmsgType>, payload: impl Into<Vec<u8>>) -> RecvMeta {
@@ -188,7 +186,7 @@ fn naive(messages: &[(Option<CmsgType>, Vec<u8>)]) -> RecvMeta {
         meta.local = Some(destination).filter(|ip| !ip.is_multicast() && ip.to_canonical() == *ip);
         meta.interface = index(interface).or(meta.interface);
     }
-    meta.for_reply()
+    meta
 }
 
 fn stamp(data: &[u8]) -> Duration {

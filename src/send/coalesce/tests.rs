@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::LazyLock;
 
 use super::*;
-use crate::ancillary::{ControlBuf, Ecn, SendMeta};
+use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
 use crate::send::wire::{Wiring, wire};
 use crate::sys::{SendStorage, borrow};
 
@@ -79,6 +79,11 @@ pub(crate) fn check(specs: &[Spec], max_segments: usize) {
     let payloads = payloads(specs);
     // Two equal values at different addresses, so that they are compared by value.
     let tos = [SendMeta::new().with_tos(1); 2];
+    // Replies from one address to two messages. Nothing else of their metadata counts.
+    let asked = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::LOCALHOST)].map(|local| {
+        let local = Some(local);
+        [1, 2].map(|mark| RecvMeta { local, mark: Some(mark), ..RecvMeta::default() })
+    });
     let numbered = SendMeta::new().with_timestamp_id(7);
     let make = |i: usize| {
         let (spec, payload) = (&specs[i], &payloads[i]);
@@ -95,7 +100,7 @@ pub(crate) fn check(specs: &[Spec], max_segments: usize) {
             4 => msg.with_segment_size(7),
             5 => msg.with_meta(&numbered),
             6 => msg.with_ecn(Ecn::Ect1),
-            7 => msg.with_reply(&tos[i % 2]),
+            7 => msg.with_reply(&asked[spec.dest % 2][i % 2]),
             _ => msg,
         }
     };
@@ -137,7 +142,7 @@ fn is_batch(msgs: &[SendMsg<'_>]) -> bool {
     let first = &msgs[0];
     let (last, others) = msgs.split_last().expect("not empty");
     // A batch never mixes a reply's options with those of `with_meta`.
-    let has = |msg: &SendMsg<'_>| msg.metas().map(|meta| meta.is_some());
+    let has = |msg: &SendMsg<'_>| (msg.meta.is_some(), msg.has_metas());
     let same = |msg: &SendMsg<'_>| {
         (msg.dest(), msg.meta(), has(msg)) == (first.dest(), first.meta(), has(first))
             && msg.raw_control() == first.raw_control()

@@ -146,8 +146,7 @@ impl Stage {
             (Dest::Addr(dest), _) => (Dest::Addr(*dest), 0),
             (Dest::None, _) => (Dest::None, 0),
         };
-        let (segment_size, ecn) = msg.inline_options();
-        let cost = cost + written;
+        let (segment_size, ecn, cost) = (msg.segment_size, msg.ecn, cost + written);
         self.entries.push(Entry { dest, start, cost, len, meta, segment_size, ecn, name_len });
         Ok(cost)
     }
@@ -201,8 +200,9 @@ impl Stage {
     fn msg(&self, entry: &Entry) -> SendMsg<'_> {
         let data = &self.payload[entry.start..][..entry.len as usize];
         let meta = (entry.meta as usize).checked_sub(1).map(|i| &self.metas[i]);
-        let dest = if entry.name_len == 0 { &entry.dest } else { &self.unix_dest(entry) };
-        SendMsg::stored(dest, data, meta, entry.segment_size, entry.ecn)
+        let dest = if entry.name_len == 0 { entry.dest } else { self.unix_dest(entry) };
+        let (payload, Entry { segment_size, ecn, .. }) = (Payload::One(data), *entry);
+        SendMsg { dest, payload, reply: None, meta, control: None, ecn, segment_size }
     }
 
     #[cold]

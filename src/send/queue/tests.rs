@@ -72,7 +72,6 @@ fn seen(msg: &SendMsg<'_>) -> Seen {
 fn with_msg<R>(pushed: &Pushed, number: u8, then: impl FnOnce(SendMsg<'_>) -> R) -> R {
     let metas = [SendMeta::new().with_hop_limit(1), SendMeta::new().with_hop_limit(2)];
     let received = RecvMeta { local: Some([127, 0, 0, 1].into()), ..RecvMeta::default() };
-    let reply = received.reply_meta();
     let data: Vec<u8> = (0..pushed.len).map(|i| number.wrapping_add(i as u8)).collect();
     let (head, tail) = data.split_at(pushed.len / 2);
     let parts = [head, tail].map(std::io::IoSlice::new);
@@ -82,8 +81,8 @@ fn with_msg<R>(pushed: &Pushed, number: u8, then: impl FnOnce(SendMsg<'_>) -> R)
     then(match pushed.options {
         0 => msg,
         1 | 2 => msg.with_meta(&metas[pushed.options - 1]),
-        3 => msg.with_reply(&reply),
-        _ => msg.with_reply(&reply).with_meta(&metas[0]),
+        3 => msg.with_reply(&received),
+        _ => msg.with_reply(&received).with_meta(&metas[0]),
     })
 }
 
@@ -179,7 +178,8 @@ fn contents(queue: &SendQueue) -> (Vec<Seen>, usize) {
 #[test]
 fn what_a_closure_does_not_finish_is_not_in_the_queue() {
     let mut queue = SendQueue::new(1 << 12);
-    let meta = SendMeta::new().with_hop_limit(1);
+    let received = RecvMeta { local: Some([127, 0, 0, 1].into()), ..RecvMeta::default() };
+    let meta = SendMeta::new().with_source([127, 0, 0, 1].into());
     let msg = SendMsg::new(b"header").with_meta(&meta);
     for _ in 0..3 {
         queue.push(&msg).expect("it fits");
@@ -194,7 +194,7 @@ fn what_a_closure_does_not_finish_is_not_in_the_queue() {
         for too_many in [501, usize::MAX] {
             assert_eq!(queue.push_with(&msg, 500, |_| too_many), Err(PushError::TooLong));
         }
-        let twice = msg.with_reply(&meta);
+        let twice = msg.with_reply(&received);
         let not_called = |_: &mut [u8]| panic!("there is nothing to write");
         assert_eq!(queue.push_with(&twice, 500, not_called), Err(PushError::OptionTwice));
         assert_eq!(contents(&queue), before);
@@ -246,10 +246,10 @@ fn what_closures_write_is_adjacent_as_pushes_are() {
                 .expect("it fits"),
         }
     }
-    let places = queue.iter().filter_map(|msg| msg.as_slice()).map(<[u8]>::as_ptr_range);
+    let places = queue.iter().filter_map(|msg| msg.slices().next()).map(<[u8]>::as_ptr_range);
     let places: Vec<_> = places.collect();
     assert!(places.windows(2).all(|pair| pair[0].end == pair[1].start));
-    assert!(queue.iter().all(|msg| msg.as_slice() == Some(&data[..])));
+    assert!(queue.iter().all(|msg| msg.slices().eq([&data[..]])));
 }
 
 #[test]
@@ -257,10 +257,11 @@ fn e17_what_a_queue_cannot_store_is_rejected_as_it_is_pushed() {
     let mut queue = SendQueue::new(1 << 10);
     let mut control = ControlBuf::new();
     control.push(1, 2, b"data").expect("it fits");
-    let metas = [SendMeta::new().with_hop_limit(1), SendMeta::new().with_hop_limit(2)];
+    let received = RecvMeta { local: Some([127, 0, 0, 1].into()), ..RecvMeta::default() };
+    let meta = SendMeta::new().with_source([127, 0, 0, 2].into());
     let msg = SendMsg::new(b"data");
     assert_eq!(queue.push(&msg.with_control(&control)), Err(PushError::HasControl));
-    let twice = msg.with_reply(&metas[0]).with_meta(&metas[1]);
+    let twice = msg.with_reply(&received).with_meta(&meta);
     assert_eq!(queue.push(&twice), Err(PushError::OptionTwice));
     assert_eq!(queue.push(&SendMsg::new(&[0; 1 << 10])), Err(PushError::TooLong));
     assert_eq!((queue.len(), queue.bytes()), (0, 0));
