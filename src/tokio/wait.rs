@@ -8,14 +8,12 @@
 //! - After a shutdown tokio reports a socket as readable (read closed) for ever, while its receives find nothing.
 //! - After an error tokio on Linux reports a socket as writable (write closed) for ever. A send that finds it full sleeps.
 
-use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
 use std::time::Duration;
 
 use ::tokio::io::Interest;
 use ::tokio::runtime::Handle;
-use ::tokio::time;
+use ::tokio::{task, time};
 
 use super::readiness::Readiness;
 use crate::sys;
@@ -111,15 +109,10 @@ async fn with_timeout<T>(time: Duration, wait: impl Future<Output = T>) -> Optio
 
 /// Sleeps by tokio's timer. Outside of a runtime it yields once instead.
 async fn pause(time: Duration) {
-    if Handle::try_current().is_ok() {
-        return time::sleep(time).await;
+    match Handle::try_current() {
+        Ok(_) => time::sleep(time).await,
+        Err(_) => task::yield_now().await,
     }
-    let mut turn_given = false;
-    poll_fn(|cx| {
-        cx.waker().wake_by_ref();
-        if std::mem::replace(&mut turn_given, true) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await
 }
 
 fn is_would_block(error: &io::Error) -> bool {
