@@ -34,14 +34,4 @@ impl Ecn {
             _ => Self::Ce,
         }
     }
-
-    /// This TOS byte or traffic class, by default 0, with these bits.
-    #[inline]
-    pub(super) const fn in_tos(self, tos: Option<u8>) -> u8 {
-        let rest = match tos {
-            Some(tos) => tos & !0b11,
-            None => 0,
-        };
-        rest | self as u8
-    }
 }

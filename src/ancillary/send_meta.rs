@@ -75,7 +75,11 @@ impl SendMeta {
     #[doc(alias = "ECN")]
     #[must_use]
     pub const fn with_ecn(mut self, ecn: Ecn) -> Self {
-        self.tos = Some(ecn.in_tos(self.tos));
+        let rest = match self.tos {
+            Some(tos) => tos & !0b11,
+            None => 0,
+        };
+        self.tos = Some(rest | ecn as u8);
         self
     }
 

@@ -62,7 +62,7 @@ impl<'a> Message<'a> {
     /// Whether control messages were lost because their buffer was too small.
     #[must_use]
     pub fn control_truncated(&self) -> bool {
-        self.received.control_truncated()
+        self.received.truncation.control
     }
 
     /// All control messages. Received descriptors are closed, and their numbers read as -1.

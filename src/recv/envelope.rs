@@ -21,15 +21,6 @@ impl<'a> Envelope<'a> {
         Self { source, meta }
     }
 
-    #[inline]
-    pub(crate) fn addr(&self) -> Option<SocketAddr> {
-        self.source.get()
-    }
-
-    pub(crate) fn unix_addr(&self) -> Option<UnixAddr<'a>> {
-        self.source.unix()
-    }
-
     /// A datagram with `data` to the source, unless the source cannot be answered.
     pub(crate) fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
     where
@@ -40,9 +31,9 @@ impl<'a> Envelope<'a> {
         let answerable = |source: &SocketAddr| {
             source.port() != 0 && !source.ip().to_canonical().is_unspecified()
         };
-        let msg = match self.addr() {
+        let msg = match self.source.get() {
             Some(source) => Some(source).filter(answerable).map(|source| SendMsg::to(source, data)),
-            None => match self.unix_addr() {
+            None => match self.source.unix() {
                 Some(UnixAddr::Unnamed) | None => None,
                 Some(source) => Some(SendMsg::to_unix(source, data)),
             },
@@ -67,7 +58,7 @@ macro_rules! accessors {
         #[must_use]
         #[inline]
         pub fn addr(&self) -> Option<std::net::SocketAddr> {
-            self.envelope.addr()
+            self.envelope.source.get()
         }
 
         /// The source address on a Unix socket. `None` if it is an Internet address.
@@ -97,7 +88,7 @@ macro_rules! accessors {
         #[must_use]
         #[doc(alias = "sockaddr_un")]
         pub fn unix_addr(&self) -> Option<crate::sys::UnixAddr<'a>> {
-            self.envelope.unix_addr()
+            self.envelope.source.unix()
         }
 
         /// The metadata; the segments of a coalesced message share it.

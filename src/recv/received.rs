@@ -86,11 +86,6 @@ impl Received {
     pub(crate) fn truncated(&self) -> bool {
         self.truncation.data || self.truncation.segment_size
     }
-
-    #[inline]
-    pub(crate) fn control_truncated(&self) -> bool {
-        self.truncation.control
-    }
 }
 
 /// How many bytes a message or a datagram lacks at its end.
@@ -146,7 +141,7 @@ mod tests {
             let received = Received::new(&result, &meta, || source.lend());
             assert_eq!(received.truncation.segment_size, lost, "{meta:?} {from_inet}");
             assert_eq!(
-                (received.truncated(), received.control_truncated()),
+                (received.truncated(), received.truncation.control),
                 (lost, control_truncated)
             );
             let size = meta.segment_size.map(usize::from);

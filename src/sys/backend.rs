@@ -177,7 +177,7 @@ pub(super) fn send(
     if wired.len() == 0 {
         return Ok(0);
     }
-    let has_dest = wired.has_dest(0);
+    let has_dest = wired.as_mut()[0].name_len() > 0;
     let mut call =
         |flags| with_fallback(backend, wired.len(), |b| calls::send(b, socket, wired, flags));
     call(flags).or_else(|error| {

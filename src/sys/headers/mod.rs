@@ -50,11 +50,6 @@ impl<'h> WiredSends<'h> {
         self.headers
     }
 
-    /// Whether message `i` has a destination of its own.
-    pub(super) fn has_dest(&self, i: usize) -> bool {
-        self.headers[i].name_len() > 0
-    }
-
     /// The buffers of message `i`.
     #[cfg(any(has_descriptors, test))]
     pub(super) fn buffers(&self, i: usize) -> &[super::native::header::Buffer] {
