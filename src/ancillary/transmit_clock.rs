@@ -2,7 +2,9 @@
 
 use std::io;
 
-use crate::sys::{self, AsSocket, numbers};
+use socket2::{SockRef, Type};
+
+use crate::sys::{self, AsSocket, BorrowedSocket, numbers};
 
 /// The clock of a socket's transmit times (`SO_TXTIME`, Linux 4.19).
 ///
@@ -31,10 +33,12 @@ impl TransmitClock {
     /// error.
     pub fn select(self, socket: &impl AsSocket) -> io::Result<()> {
         let socket = sys::borrow(socket);
-        if !sys::has_transmit_times(socket)? {
+        if !has_transmit_times(socket)? {
             return Err(unsupported("the socket does not support transmit times"));
         }
-        sys::set_transmit_clock(socket, self.number())
+        // `struct sock_txtime` without flags (include/uapi/linux/net_tstamp.h).
+        let value = [self.number(), 0].map(i32::to_ne_bytes);
+        sys::set_option_bytes(socket, numbers::TXTIME, value.as_flattened())
     }
 
     /// The current time of this clock in nanoseconds. Add a delay to make a transmit time.
@@ -71,6 +75,17 @@ impl TransmitClock {
             Self::Tai => 11,
         }
     }
+}
+
+/// Whether the socket obeys transmit times. Setting the option does not tell: the kernel accepts it on every socket.
+fn has_transmit_times(socket: BorrowedSocket<'_>) -> io::Result<bool> {
+    let handle = SockRef::from(&socket);
+    if numbers::TXTIME.is_none() || handle.r#type()? == Type::STREAM {
+        return Ok(false);
+    }
+    let local = handle.local_addr()?;
+    let is_packet = numbers::PACKET_DOMAIN.is_some_and(|packet| local.domain() == packet.into());
+    Ok(is_packet || local.is_ipv4() || local.is_ipv6())
 }
 
 fn unsupported(reason: &'static str) -> io::Error {

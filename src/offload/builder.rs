@@ -4,6 +4,7 @@ use std::io;
 
 use super::Offload;
 use super::state::OffloadState;
+use super::status::conflicting_option;
 use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 
 /// The offloads that an [`Offload`] turns on: GSO and GRO by default.
@@ -105,7 +106,7 @@ impl OffloadBuilder {
     ///
     /// The errors of [`build`](Self::build).
     pub fn build_state(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<OffloadState> {
-        if let Some((option, value)) = sys::conflicting_option(sys::borrow(socket)) {
+        if let Some((option, value)) = conflicting_option(sys::borrow(socket)) {
             let reason = format!("{option} is {value} on the socket: with Offload it must be 0");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }

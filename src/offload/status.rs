@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::environment::Switch;
 use super::release::Release;
 use crate::events;
-use crate::sys::{self, BorrowedSocket};
+use crate::sys::{self, BorrowedSocket, numbers};
 
 /// How long GSO stays off after a path rejected it.
 const OFF_FOR: Duration = Duration::from_secs(60);
@@ -63,14 +63,33 @@ impl GsoStatus {
         let forced = forced || environment == Switch::On;
         match () {
             () if environment == Switch::Off => Self::OffByEnvironment,
-            () if !sys::has_segmentation(socket) => Self::Unsupported,
-            () if sys::reports_send_times(socket) => Self::OffBySendTimestamps,
+            () if !has_segmentation(socket) => Self::Unsupported,
+            () if reports_send_times(socket) => Self::OffBySendTimestamps,
             () if !forced && Release::current().is_some_and(Release::damages_batches) => {
                 Self::OffByKernelRelease
             }
             () => Self::On,
         }
     }
+}
+
+/// Whether this socket supports GSO (`UDP_SEGMENT`, Linux 4.18) and has no option that conflicts with it. Only reads
+/// options.
+fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
+    sys::option(socket, numbers::SEGMENT).is_ok() && conflicting_option(socket).is_none()
+}
+
+/// The name and value of an option that splits or joins messages (udp(7)), if one is set on the socket.
+pub(super) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
+    let options = [(numbers::SEGMENT, numbers::SEGMENT_NAME), (numbers::CORK, "UDP_CORK")];
+    let value = |name| sys::option(socket, name).ok().filter(|value| *value != 0);
+    options.into_iter().find_map(|(number, name)| Some((name, value(number)?)))
+}
+
+/// Whether the socket asks for send timestamps. A whole GSO batch gets a single one.
+fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
+    sys::option(socket, numbers::TIMESTAMPING)
+        .is_ok_and(|flags| flags & numbers::ANY_SEND_STAMP != 0)
 }
 
 impl fmt::Display for GsoStatus {

@@ -2,8 +2,6 @@
 
 use std::io;
 
-use socket2::SockRef;
-
 use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
@@ -137,8 +135,7 @@ fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
 #[doc(alias("IP_MTU", "IPV6_MTU"))]
 pub fn path_mtu(socket: &impl AsSocket) -> io::Result<usize> {
     let socket = sys::borrow(socket);
-    let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
-    let Some(peer) = peer else { return Err(io::ErrorKind::NotConnected.into()) };
+    let Some(peer) = sys::peer(socket) else { return Err(io::ErrorKind::NotConnected.into()) };
     let name = if peer.ip().to_canonical().is_ipv4() { numbers::MTU_V4 } else { numbers::MTU_V6 };
     let mtu = sys::option(socket, name)?;
     Ok(usize::try_from(mtu).unwrap_or(0))

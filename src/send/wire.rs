@@ -212,7 +212,9 @@ impl<'a> Encoder<'_, 'a> {
             Dest::Addr(SocketAddr::V4(_)) => true,
             Dest::Addr(SocketAddr::V6(addr)) => addr.ip().to_ipv4_mapped().is_some(),
             Dest::Unix(_) => false,
-            Dest::None => *self.peer_is_v4.get_or_insert_with(|| sys::peer_is_v4(self.socket)),
+            Dest::None => *self.peer_is_v4.get_or_insert_with(|| {
+                sys::peer(self.socket).is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
+            }),
         }
     }
 }

@@ -8,14 +8,12 @@
 //! - `calls::recv` and `calls::send`: the backends. They move messages in order, and return how many moved or the error of
 //!   the first. A receive waits for its first message only, and not at all with `RecvFlags::DONT_WAIT`; it closes
 //!   received descriptors before it returns. [`backend`] does the rest for all targets.
-//! - Questions about a socket: `waits`, `is_inet`, `peer_is_v4`, `families`, `has_error_queue`, `has_transmit_times`, for
-//!   receives with GRO `has_queued_messages`, for the feature `tokio` `has_error`. `wait_readable` waits.
+//! - Questions about a socket: `waits`, `is_inet`, `families`, `has_error_queue`, for receives with GRO
+//!   `has_queued_messages`, for the feature `tokio` `has_error`. `wait_readable` waits.
 //! - Questions about an error: `icmp::is_unrelated`, `icmp::may_be_unrelated`, and `may_be_about_tos` for kernels that
 //!   reject a TOS.
-//! - For sends with GSO: `has_segmentation`, `segmentation_rejected`, `conflicting_option`, `reports_send_times` and
-//!   `kernel_release`.
-//! - [`numbers`], the numbers of control messages and options; `CONTROL_LAYOUT`; `option`, `set_option` and
-//!   `set_option_bytes`.
+//! - For sends with GSO: `segmentation_rejected` and `kernel_release`.
+//! - [`numbers`], the numbers of control messages and options; `CONTROL_LAYOUT`; `option` and `set_option_bytes`.
 //! - `clock_time`, `path_bytes` and `bytes_path`.
 //!
 //! All targets share `headers` (memory for headers), `zeroed`, and `addr` (addresses as bytes).
@@ -32,8 +30,10 @@ pub(crate) mod numbers;
 mod unix_addr;
 mod zeroed;
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+
+use socket2::SockRef;
 
 pub use backend::Backend;
 pub use control_message::{ControlMessage, ControlMessages};
@@ -65,11 +65,10 @@ pub use self::native::AsSocket;
 pub(crate) use self::native::has_error;
 pub(crate) use self::native::icmp::may_be_unrelated as may_be_unrelated_icmp;
 pub(crate) use self::native::{
-    BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, borrow, clock_time, conflicting_option,
-    families, for_datagram_sockets, has_error_queue, has_queued_messages, has_segmentation,
-    has_transmit_times, impl_as_socket, is_about_the_option, kernel_release, may_be_about_tos,
-    option, peer_is_v4, reports_send_times, segmentation_rejected, set_option, set_option_bytes,
-    set_transmit_clock, wait_readable,
+    BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, borrow, clock_time, families,
+    for_datagram_sockets, has_error_queue, has_queued_messages, impl_as_socket,
+    is_about_the_option, kernel_release, may_be_about_tos, option, segmentation_rejected,
+    set_option_bytes, wait_readable,
 };
 
 /// The maximum number of messages in one system call: `UIO_MAXIOV` in the Linux kernel, which truncates longer batches
@@ -136,4 +135,23 @@ impl RecvResult {
         let truncated = copied < len;
         Self { len, truncated, control_truncated: false, source_len: 0, control_len: 0 }
     }
+}
+
+/// Sets an option that is an `int`.
+///
+/// # Errors
+///
+/// As for [`set_option_bytes`].
+pub(crate) fn set_option(
+    socket: BorrowedSocket<'_>,
+    name: Option<numbers::OptionName>,
+    value: i32,
+) -> io::Result<()> {
+    set_option_bytes(socket, name, &value.to_ne_bytes())
+}
+
+/// The Internet address that the socket is connected to.
+#[cold]
+pub(crate) fn peer(socket: BorrowedSocket<'_>) -> Option<SocketAddr> {
+    SockRef::from(&socket).peer_addr().ok()?.as_socket()
 }

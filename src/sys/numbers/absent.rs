@@ -48,6 +48,7 @@ pub(crate) const SEND_TTL: Option<CmsgType> = None;
 pub(crate) const SEND_SRCADDR_V4: Option<CmsgType> = None;
 /// Segment size of a GSO batch. As a socket option it shows whether the kernel has GSO.
 pub(crate) const SEGMENT: Option<CmsgType> = None;
+pub(crate) const SEGMENT_NAME: &str = "UDP_SEGMENT";
 /// Bytes of the segment size.
 pub(crate) const SEGMENT_LEN: usize = 2;
 /// The maximum number of segments that every version of the system with `SEGMENT` takes.

@@ -23,6 +23,7 @@ pub(crate) const SEND_TTL: Option<CmsgType> = TTL;
 pub(crate) const SEND_PKTINFO_V4_IS_SHORT: bool = true;
 /// ws2tcpip.h, Windows 10 2004.
 pub(crate) const SEGMENT: Option<CmsgType> = Some((UDP, WinSock::UDP_SEND_MSG_SIZE));
+pub(crate) const SEGMENT_NAME: &str = "UDP_SEND_MSG_SIZE";
 /// A `DWORD` (`WSASetUdpSendMessageSize` in ws2tcpip.h).
 pub(crate) const SEGMENT_LEN: usize = 4;
 /// quinn-udp found this limit by trial. Windows documents none.

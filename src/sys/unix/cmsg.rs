@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use libc::{CMSG_LEN, CMSG_SPACE, c_int};
 
 use crate::sys::Layout;
-use crate::sys::numbers::{self, OptionName};
+use crate::sys::numbers::OptionName;
 
 /// This platform's layout.
 ///
@@ -29,15 +29,6 @@ pub(crate) const CONTROL_LAYOUT: Layout = {
 // The libc crate deprecates musl's type because it will widen. Its width is what counts here.
 #[allow(deprecated)]
 pub(crate) const MICROSECONDS_LEN: usize = size_of::<libc::suseconds_t>();
-
-/// Sets an option that is a C int.
-pub(crate) fn set_option(
-    socket: BorrowedFd<'_>,
-    name: Option<OptionName>,
-    value: c_int,
-) -> io::Result<()> {
-    set_option_bytes(socket, name, &value.to_ne_bytes())
-}
 
 /// Sets an option from its bytes.
 pub(crate) fn set_option_bytes(
@@ -70,14 +61,7 @@ pub(super) fn option_bytes<const N: usize>(
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sets the clock of a socket's transmit times: a `struct sock_txtime` without flags (include/uapi/linux/net_tstamp.h).
-pub(crate) fn set_transmit_clock(socket: BorrowedFd<'_>, clock: i32) -> io::Result<()> {
-    let mut value = [0; 8];
-    value[..4].copy_from_slice(&clock.to_ne_bytes());
-    set_option_bytes(socket, numbers::TXTIME, &value)
-}
-
-/// Whether an error of [`set_option`] is about the option and not about the socket: the kernel lacks it for this socket, or
+/// Whether an error of [`set_option_bytes`] is about the option and not about the socket: the kernel lacks it for this socket, or
 /// the process may not set it.
 pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
     let about = [libc::ENOPROTOOPT, libc::EOPNOTSUPP, libc::EINVAL, libc::EPERM, libc::EACCES];

@@ -17,15 +17,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 pub(crate) use cmsg::{
-    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
-    set_transmit_clock,
+    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option_bytes,
 };
 pub(crate) use icmp::has_queued_messages;
 pub use socket::AsSocket;
 pub(crate) use socket::{
-    BorrowedSocket, borrow, conflicting_option, families, for_datagram_sockets, has_error_queue,
-    has_segmentation, has_transmit_times, impl_as_socket, may_be_about_tos, peer_is_v4,
-    reports_send_times, segmentation_rejected,
+    BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, impl_as_socket,
+    may_be_about_tos, segmentation_rejected,
 };
 pub(super) use socket::{is_inet, waits};
 #[cfg(feature = "tokio")]

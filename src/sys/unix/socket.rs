@@ -2,7 +2,7 @@
 
 use std::io;
 
-use socket2::{Domain, SockRef, Type};
+use socket2::{SockRef, Type};
 
 pub use std::os::fd::AsFd as AsSocket;
 pub(crate) use std::os::fd::BorrowedFd as BorrowedSocket;
@@ -35,18 +35,6 @@ pub(crate) fn has_error_queue(socket: BorrowedSocket<'_>) -> io::Result<bool> {
         return Ok(false);
     }
     Ok(is_raw(&handle)? || numbers::WITH_ERROR_QUEUE.contains(&option(socket, numbers::PROTOCOL)?))
-}
-
-/// Whether the socket obeys transmit times. Setting the option does not tell: the kernel accepts it on every socket.
-#[cold]
-pub(crate) fn has_transmit_times(socket: BorrowedSocket<'_>) -> io::Result<bool> {
-    let handle = SockRef::from(&socket);
-    if numbers::TXTIME.is_none() || handle.r#type()? == Type::STREAM {
-        return Ok(false);
-    }
-    let domain = handle.local_addr()?.domain();
-    let is_packet = numbers::PACKET_DOMAIN.is_some_and(|packet| domain == Domain::from(packet));
-    Ok(is_packet || is_internet(&handle)?)
 }
 
 fn is_internet(socket: &SockRef<'_>) -> io::Result<bool> {
@@ -93,31 +81,6 @@ pub(crate) use impl_as_socket;
 #[cold]
 pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
     is_internet(&SockRef::from(&socket)).unwrap_or(false)
-}
-
-/// Whether the socket is connected to an IPv4 address, mapped to IPv6 or not.
-#[cold]
-pub(crate) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
-    let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
-    peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
-}
-
-/// Whether this socket supports GSO (`UDP_SEGMENT`, Linux 4.18) and has no option that conflicts with it. Only reads
-/// options.
-pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
-    option(socket, numbers::SEGMENT).is_ok() && conflicting_option(socket).is_none()
-}
-
-/// The name and value of an option that splits or joins messages (udp(7)), if one is set on the socket.
-pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
-    let options = [(numbers::SEGMENT, "UDP_SEGMENT"), (numbers::CORK, "UDP_CORK")];
-    let value = |name| option(socket, name).ok().filter(|value| *value != 0);
-    options.into_iter().find_map(|(number, name)| Some((name, value(number)?)))
-}
-
-/// Whether the socket asks for send timestamps. A whole GSO batch gets a single one.
-pub(crate) fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
-    option(socket, numbers::TIMESTAMPING).is_ok_and(|flags| flags & numbers::ANY_SEND_STAMP != 0)
 }
 
 /// The likely reason for this error of a GSO batch. Each error has other causes, too: only sending the datagrams one by

@@ -10,13 +10,12 @@ mod tests;
 
 pub(crate) use calls::wait_readable;
 pub(crate) use options::{
-    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
+    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option_bytes,
 };
 pub use socket::AsSocket;
 pub(crate) use socket::{
-    BorrowedSocket, borrow, conflicting_option, families, for_datagram_sockets, has_error_queue,
-    has_queued_messages, has_segmentation, has_transmit_times, impl_as_socket, peer_is_v4,
-    reports_send_times, segmentation_rejected, set_transmit_clock,
+    BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, has_queued_messages,
+    impl_as_socket, segmentation_rejected,
 };
 pub(super) use socket::{is_inet, waits};
 

@@ -29,15 +29,6 @@ pub(crate) const CONTROL_LAYOUT: Layout = Layout {
 /// Bytes of the microseconds in a `struct timeval` (winsock2.h): a C long.
 pub(crate) const MICROSECONDS_LEN: usize = 4;
 
-/// Sets an option that is a C int or a `DWORD`.
-pub(crate) fn set_option(
-    socket: BorrowedSocket<'_>,
-    name: Option<OptionName>,
-    value: i32,
-) -> io::Result<()> {
-    set_option_bytes(socket, name, &value.to_ne_bytes())
-}
-
 /// Sets an option from its bytes.
 pub(crate) fn set_option_bytes(
     socket: BorrowedSocket<'_>,
@@ -51,6 +42,10 @@ pub(crate) fn set_option_bytes(
 
 /// Reads an option that is a C int or a `DWORD`. Bytes that the system does not return are zero.
 pub(crate) fn option(socket: BorrowedSocket<'_>, name: Option<OptionName>) -> io::Result<i32> {
+    #[cfg(test)]
+    if name == crate::sys::numbers::SEGMENT && crate::sys::fault::segments() {
+        return Ok(0);
+    }
     let mut value = 0;
     // SAFETY: any bytes are a valid number.
     unsafe { read_option(socket, name.ok_or(io::ErrorKind::Unsupported)?, &mut value)? };
@@ -78,7 +73,7 @@ unsafe fn read_option<T>(
     check(unsafe { getsockopt(handle(socket), level, name, start, &mut len) })
 }
 
-/// Whether an error of [`set_option`] is about the option and not about the socket.
+/// Whether an error of [`set_option_bytes`] is about the option and not about the socket.
 pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
     let about = [WSAENOPROTOOPT, WSAEOPNOTSUPP, WSAEINVAL, WSAEACCES];
     error.raw_os_error().is_some_and(|code| about.contains(&code))

@@ -9,8 +9,8 @@ use windows_sys::Win32::Networking::WinSock::{
     AF_INET, AF_INET6, SOCK_RAW, WSAEINVAL, WSAEMSGSIZE, WSAEOPNOTSUPP,
 };
 
-use super::options::{option, protocol};
-use crate::sys::{Families, Rejection, numbers};
+use super::options::protocol;
+use crate::sys::{Families, Rejection};
 
 /// Calls a macro for each type that owns a datagram socket.
 macro_rules! for_datagram_sockets {
@@ -57,13 +57,6 @@ pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
     families(socket).is_ok_and(|families| families.v4 || families.v6)
 }
 
-/// Whether the socket is connected to an IPv4 address, mapped to IPv6 or not.
-#[cold]
-pub(crate) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
-    let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
-    peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
-}
-
 /// Needed only where messages may be coalesced.
 pub(crate) fn has_queued_messages(_: BorrowedSocket<'_>) -> bool {
     false
@@ -71,34 +64,6 @@ pub(crate) fn has_queued_messages(_: BorrowedSocket<'_>) -> bool {
 
 pub(crate) fn has_error_queue(_: BorrowedSocket<'_>) -> io::Result<bool> {
     Ok(false)
-}
-
-pub(crate) fn has_transmit_times(_: BorrowedSocket<'_>) -> io::Result<bool> {
-    Ok(false)
-}
-
-pub(crate) fn set_transmit_clock(_: BorrowedSocket<'_>, _: i32) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-pub(crate) fn reports_send_times(_: BorrowedSocket<'_>) -> bool {
-    false
-}
-
-/// Whether this socket supports GSO (`UDP_SEND_MSG_SIZE`, Windows 10 2004) and has no segment size of its own. Only reads the
-/// option.
-pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
-    #[cfg(test)]
-    if crate::sys::fault::segments() {
-        return true;
-    }
-    option(socket, numbers::SEGMENT).is_ok_and(|size| size == 0)
-}
-
-/// The name and value of the socket's option that splits messages, if it is set.
-pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
-    let size = option(socket, numbers::SEGMENT).ok().filter(|size| *size != 0)?;
-    Some(("UDP_SEND_MSG_SIZE", size))
 }
 
 /// The likely reason for this error of a segmented message. Each error has other causes, too: only sending the datagrams
