@@ -257,7 +257,8 @@ impl SocketWithState<'_> {
         let before = batch.message_count();
         let result = batch.recv(self.socket, flags);
         let mut totals = RecvTotals::default();
-        let added = batch.messages().skip(before);
+        // `messages().skip(before)` would decode each message before.
+        let added = (before..batch.message_count()).filter_map(|i| batch.message(i));
         added.for_each(|message| totals.add(&message.received, message.len()));
         self.state.counters.received(&totals);
         result
