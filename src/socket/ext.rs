@@ -197,6 +197,7 @@ pub trait BatchSocketExt: BatchSocket {
         Self: AsSocket,
     {
         let (before, mut overtime) = (batch.message_count(), Overtime::new(deadline));
+        let mut shut_down = false;
         while batch.message_count() < batch.slots() {
             let held = batch.message_count();
             let left = deadline.saturating_duration_since(Instant::now());
@@ -205,9 +206,11 @@ pub trait BatchSocketExt: BatchSocket {
                 Ok(added) if overtime.is_over(added) => break,
                 Ok(_) => {}
                 Err(error) if is_temporary(&error) => {
-                    if left.is_zero() || !sys::wait_readable(sys::borrow(self), left) {
+                    if left.is_zero() || shut_down {
                         break;
                     }
+                    // Messages may have come between the receive and the shutdown.
+                    shut_down = !sys::wait_readable(sys::borrow(self), left);
                 }
                 Err(error) => return Err(error),
             }

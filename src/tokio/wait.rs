@@ -33,23 +33,24 @@ pub(super) async fn receive(
     }
     // Without the interest in errors, an ICMP error would wake only tasks that wait to send.
     let both = Interest::READABLE | Interest::ERROR;
+    let mut call = || match call() {
+        // Once more: a message may have come between the call and the shutdown.
+        Err(error) if is_would_block(&error) && is_shut_down(socket) => match call() {
+            Err(error) if is_would_block(&error) => Ok(Some(0)),
+            result => result.map(Some),
+        },
+        result => result.map(Some),
+    };
     let mut sleep = FIRST_SLEEP;
     loop {
         let result = socket.async_io(both, || match call() {
-            Err(error) if is_would_block(&error) => match () {
-                () if is_shut_down(socket) => Ok(Some(0)),
-                () if sys::has_error(sys::borrow(socket)) => Ok(None),
-                () => Err(error),
-            },
-            result => result.map(Some),
+            Err(error) if is_would_block(&error) && sys::has_error(sys::borrow(socket)) => Ok(None),
+            result => result,
         });
         if let Some(count) = result.await? {
             return Ok(count.min(max));
         }
-        let result = socket.async_io(Interest::READABLE, || match call() {
-            Err(error) if is_would_block(&error) && is_shut_down(socket) => Ok(Some(0)),
-            result => result.map(Some),
-        });
+        let result = socket.async_io(Interest::READABLE, &mut call);
         if let Some(result) = with_timeout(sleep, result).await {
             return Ok(result?.unwrap_or(0).min(max));
         }

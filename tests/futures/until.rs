@@ -1,9 +1,12 @@
 //! Receives until a batch is full or a deadline passes.
 
+use std::future::Future;
 use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use mmsg::{AsyncBatchSocket, Offload, RecvBatch};
+use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::{once, run, udp};
@@ -110,4 +113,67 @@ fn an_error_leaves_what_came_before_it() {
         assert_eq!(near.recv_more_until(&mut batch, soon).await.expect("nothing comes"), 0);
         assert_eq!(data(&batch), [b"before"]);
     });
+}
+
+/// A socket that gets its last datagram and is shut down right after its second receive, of which tokio learns at once.
+#[cfg(target_os = "linux")]
+struct ShutDownSoon {
+    socket: UdpSocket,
+    peer: std::net::UdpSocket,
+    calls: std::sync::atomic::AtomicUsize,
+}
+
+#[cfg(target_os = "linux")]
+impl AsyncBatchSocket for ShutDownSoon {
+    type Socket = UdpSocket;
+
+    fn tokio_socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    fn batch_call(
+        &self,
+        call: &mut dyn FnMut(&dyn mmsg::BatchSocket) -> std::io::Result<usize>,
+    ) -> std::io::Result<usize> {
+        let result = self.socket.batch_call(call);
+        if self.calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1 {
+            self.peer.send(b"last").expect("loopback takes it");
+            settle();
+            let how = std::net::Shutdown::Read;
+            socket2::SockRef::from(&self.socket).shutdown(how).expect("it is connected");
+            let mut context = Context::from_waker(Waker::noop());
+            let mut ready = || pin!(self.socket.ready(Interest::READABLE)).poll(&mut context);
+            while !matches!(ready(), Poll::Ready(Ok(ready)) if ready.is_read_closed()) {
+                std::thread::yield_now();
+            }
+        }
+        result
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_came_before_a_shutdown_is_received() {
+    // Its thread drives the sockets while another polls the futures.
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).enable_all().build().expect("a runtime");
+    for until in [true, false] {
+        let _guard = runtime.enter();
+        let (socket, peer) = sockets::connected();
+        let socket = ShutDownSoon { socket: super::adopted(socket), peer, calls: 0.into() };
+        let mut batch = RecvBatch::new(SLOTS, 64);
+        let far = Instant::now() + TIME_LIMIT / 10;
+        socket.peer.send(b"first").expect("loopback takes it");
+        let received = runtime.block_on(async {
+            // tokio takes the socket for readable until a receive finds nothing.
+            assert_eq!(socket.recv_into(&mut batch).await.expect("one is there"), 1);
+            batch.clear();
+            match until {
+                true => socket.recv_more_until(&mut batch, far).await,
+                false => socket.recv_into(&mut batch).await,
+            }
+        });
+        assert_eq!(received.expect("the end is no error"), 1, "until {until}");
+        assert_eq!(data(&batch), [b"last"]);
+    }
 }

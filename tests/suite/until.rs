@@ -215,6 +215,55 @@ fn a_socket_that_was_shut_down_ends_the_wait() {
     assert_eq!(data(&batch), [b"before"]);
 }
 
+/// A socket on which something happens after each receive.
+#[cfg(target_os = "linux")]
+struct AfterEach<F> {
+    socket: UdpSocket,
+    then: F,
+}
+
+#[cfg(target_os = "linux")]
+impl<F> std::os::fd::AsFd for AfterEach<F> {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl<F: Fn(&UdpSocket)> BatchSocket for AfterEach<F> {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        self.socket.recv_batch(msgs)
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        self.socket.send_batch(msgs)
+    }
+
+    fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        let result = self.socket.recv_more(batch);
+        (self.then)(&self.socket);
+        result
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_came_before_a_shutdown_is_taken() {
+    let (socket, peer) = connected();
+    let sent = std::cell::Cell::new(false);
+    let then = |socket: &UdpSocket| {
+        if !sent.replace(true) {
+            peer.send(b"last").expect("loopback takes it");
+            settle();
+            socket.shut_down_reads();
+        }
+    };
+    let mut batch = RecvBatch::new(SLOTS, 64);
+    let socket = AfterEach { socket, then };
+    let added = socket.recv_more_until(&mut batch, Instant::now() + TIME_LIMIT);
+    assert_eq!((added.expect("the end is no error"), data(&batch)), (1, vec![b"last".to_vec()]));
+}
+
 #[cfg(target_os = "linux")]
 trait ShutDown {
     fn shut_down_reads(&self);
