@@ -15,7 +15,7 @@ use crate::send::queue::SendQueue;
 use crate::send::row::{self, ROW};
 pub use ext::BatchSocketExt;
 #[cfg(feature = "tokio")]
-pub(crate) use ext::{OfferSize, Overtime, is_temporary};
+pub(crate) use ext::{OfferSize, is_temporary};
 pub use hint::DatagramSocketWithItsFeatureOn;
 pub(crate) use implementations::forward;
 

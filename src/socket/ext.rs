@@ -2,14 +2,14 @@
 
 use std::borrow::Borrow;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::BatchSocket;
 use crate::recv::batch::RecvBatch;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::send::row::{self, ROW};
-use crate::sys::{self, AsSocket, MAX_BATCH};
+use crate::sys::{self, AsSocket};
 
 /// Sends from iterators and queues, and goes on past each message that fails.
 ///
@@ -158,7 +158,7 @@ pub trait BatchSocketExt: BatchSocket {
     /// Adds messages to `batch`, after those that it holds, until it is full or `deadline` passes. Returns how many it
     /// added.
     ///
-    /// - After the deadline it still takes messages that are there: up to 1,024, or more within 2 ms.
+    /// - After the deadline it still takes messages that are there. While more keep coming, only a full batch ends the call.
     /// - It may return a millisecond after the deadline, or later if the system does not run the thread.
     /// - Signals do not end the call.
     /// - The socket may be blocking or non-blocking; its timeout has no effect. It must be non-blocking if its type has the
@@ -170,7 +170,7 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// ```
     /// use mmsg::{RecvBatch, prelude::*};
-    /// use std::time::{Duration, Instant};
+    /// use std::time::Instant;
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// # socket.send_to(b"hello", socket.local_addr()?)?;
     /// let mut batch = RecvBatch::new(1000, 1500);
@@ -196,14 +196,13 @@ pub trait BatchSocketExt: BatchSocket {
     where
         Self: AsSocket,
     {
-        let (before, mut overtime) = (batch.message_count(), Overtime::new(deadline));
+        let before = batch.message_count();
         let mut shut_down = false;
         while batch.message_count() < batch.slots() {
             let held = batch.message_count();
             let left = deadline.saturating_duration_since(Instant::now());
             match self.recv_more(batch) {
                 Ok(_) if batch.message_count() <= held => break,
-                Ok(added) if overtime.is_over(added) => break,
                 Ok(_) => {}
                 Err(error) if is_temporary(&error) => {
                     if left.is_zero() || shut_down {
@@ -220,32 +219,6 @@ pub trait BatchSocketExt: BatchSocket {
 }
 
 impl<T: BatchSocket + ?Sized> BatchSocketExt for T {}
-
-/// When a receive until a deadline stops although messages keep coming.
-pub(crate) struct Overtime {
-    deadline: Instant,
-    /// 2 ms after the deadline or the start, whichever is later; `None` if `Instant` cannot hold it.
-    end: Option<Instant>,
-    /// Messages received after the deadline.
-    count: usize,
-}
-
-impl Overtime {
-    pub(crate) fn new(deadline: Instant) -> Self {
-        let end = deadline.max(Instant::now()).checked_add(Duration::from_millis(2));
-        Self { deadline, end, count: 0 }
-    }
-
-    /// Whether to stop after a call that received `added` messages. Time alone does not decide: a slow system may need
-    /// longer than 2 ms for the messages that wait.
-    pub(crate) fn is_over(&mut self, added: usize) -> bool {
-        let now = Instant::now();
-        if now >= self.deadline {
-            self.count += added;
-        }
-        self.count >= MAX_BATCH && self.end.is_some_and(|end| now > end)
-    }
-}
 
 /// Whether an error is about no message: the socket is not ready, or a signal ended the call.
 pub(crate) fn is_temporary(error: &io::Error) -> bool {

@@ -14,7 +14,7 @@ use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::socket::{BatchSocket, BatchSocketExt, OfferSize, Overtime, is_temporary};
+use crate::socket::{BatchSocket, BatchSocketExt, OfferSize, is_temporary};
 
 /// Messages that the future of [`send_each`](AsyncBatchSocket::send_each) holds while it waits.
 const FUTURE_ROW: usize = 64;
@@ -207,7 +207,7 @@ pub trait AsyncBatchSocket: Sync {
         Self: Sized,
     {
         async move {
-            let (before, mut overtime) = (batch.message_count(), Overtime::new(deadline));
+            let before = batch.message_count();
             // tokio's timer panics for the largest instants.
             let deadline = deadline.min(Instant::now() + FAR);
             if before == batch.slots() {
@@ -227,8 +227,7 @@ pub trait AsyncBatchSocket: Sync {
                         received => drop(received?),
                     },
                 }
-                let count = batch.message_count();
-                if count <= held || overtime.is_over(count - held) {
+                if batch.message_count() <= held {
                     break;
                 }
             }

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMeta, RecvMsg, SendMsg};
@@ -83,13 +82,8 @@ fn after_the_deadline_all_that_waits_is_taken() {
     assert_eq!(socket.recv_more_until(&mut batch, past).expect("nothing is no error"), 0);
     if crate::common::sockets::has_space_for(&socket, sent.len(), "many datagrams") {
         send(&socket, &sent);
-        let mut first = socket.recv_more_until(&mut batch, past).expect("they are there");
-        assert!(first >= sent.len().min(1_024), "{first}");
-        // A slow machine may take longer than 2 ms for those; the next call then takes the others.
-        if first < sent.len() {
-            first += socket.recv_more_until(&mut batch, past).expect("they are there");
-        }
-        assert_eq!((first, data(&batch)), (sent.len(), sent));
+        assert_eq!(socket.recv_more_until(&mut batch, past).expect("they are there"), sent.len());
+        assert_eq!(data(&batch), sent);
     }
 }
 
@@ -424,28 +418,6 @@ fn a_batch_holds_what_was_added_whatever_was_done_before() {
             batch.iter_mut().map(|d| d.data().to_vec()).eq(twin.iter().map(|t| t.0[..16].to_vec()))
         );
     }
-}
-
-/// Messages that keep coming do not carry a call past its deadline.
-#[test]
-fn a_flood_does_not_move_the_deadline() {
-    let socket = udp4();
-    let to = addr(&socket);
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let (from, msgs) = (udp4(), [SendMsg::to(to, b"flood"); 64]);
-            while !stop.load(Relaxed) {
-                let _ = from.send_batch(&msgs);
-            }
-        });
-        // More slots than any system receives messages in so short a time.
-        let mut batch = RecvBatch::new(1 << 16, 64);
-        let result = socket.recv_more_until(&mut batch, in_millis(5));
-        stop.store(true, Relaxed);
-        let added = result.expect("no error");
-        assert!((1..batch.slots()).contains(&added), "{added} messages");
-    });
 }
 
 /// A socket type whose `recv_more` reports three messages and adds none.
