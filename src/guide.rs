@@ -6,6 +6,7 @@
 //! - [`memory`]: what is allocated, when, and how to free it; where a buffer should begin
 //! - [`cores`]: a socket for each core, or several threads behind one
 //! - [`back_pressure`]: when the socket accepts no more
+//! - [`vpn`]: what a WireGuard node gains, and what limits it
 //! - [`metadata`]: what can be received and set with a message, by platform
 //! - [`real_networks`]: settings for real networks, and figures to look at
 //! - [`kernels`]: what each Linux release has, and which ones the tests ran on
@@ -32,6 +33,9 @@ pub mod cores {}
 
 #[doc = include_str!("../docs/guide/back_pressure.md")]
 pub mod back_pressure {}
+
+#[doc = include_str!("../docs/guide/vpn.md")]
+pub mod vpn {}
 
 #[doc = include_str!("../docs/guide/metadata.md")]
 pub mod metadata {}

@@ -5,9 +5,10 @@
 # own (stock); the TUN device uses offload (offload) or not (plain). Rows:
 #   tcp, udp: megabytes per second that iperf3 receives; CPU seconds of both nodes per gigabyte; TCP segments sent again,
 #     or per cent of UDP datagrams lost at 25 MB/s. "back" is from the far end to the near one;
-#   ping: round trips in ms, through an idle tunnel, and beside a TCP upload that fills a link of 100 Mbit/s (tbf, 256 kB);
-#   tcp, 1 % loss: nftables drops 1 % of the datagrams between the nodes. The devices do not pass on GSO batches there, so
-#     each datagram is dropped by itself.
+#   ping: round trips in ms, through an idle tunnel, and beside a TCP upload that fills a link of 100 Mbit/s (tbf, 256 kB):
+#     behind a router, and at the node's own device ("own"), where tbf passes on each GSO batch as one packet;
+#   tcp, 1 % loss: the router drops 1 % of the datagrams.
+# The router gets single datagrams, as from a real network.
 # After the idle ping, a line for each tunnel has the packets read from its TUN devices, those written to them, those that a
 # full socket dropped, and those that the nodes lost; and each node's memory.
 #
@@ -46,6 +47,27 @@ ip link set near up
 "${there[@]}" ip addr add 10.79.0.2/24 dev far
 "${there[@]}" ip link set far up
 
+# Another way to the far end, by a router.
+unshare --net sleep infinity &
+mid=$! pids+=($!)
+until [ "$(readlink /proc/$mid/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do :; done
+router=(nsenter -t $mid -n)
+ip link add near2 type veth peer name m1 netns $mid
+"${there[@]}" ip link add far2 type veth peer name m2 netns $mid
+ip addr add 10.79.1.1/24 dev near2
+ip link set near2 up
+"${there[@]}" ip addr add 10.79.2.2/24 dev far2
+"${there[@]}" ip link set far2 up
+for hop in 1 2; do
+    "${router[@]}" ip addr add 10.79.$hop.9/24 dev m$hop
+    "${router[@]}" ip link set m$hop up
+done
+"${router[@]}" sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
+ip route add 10.79.2.0/24 via 10.79.1.9
+"${there[@]}" ip route add 10.79.1.0/24 via 10.79.2.9
+ethtool -K near2 tx-udp-segmentation off
+"${there[@]}" ethtool -K far2 tx-udp-segmentation off
+
 # 32 bytes of 1, and of 2: no secrets.
 near_key=AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE= near_public=pOCSkrZRwni5dyxWn1+puxPZBrRqtoyd+dwrRAn4ogk=
 far_key=AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI= far_public=zo060cy2M+x7cMF4FKXHbs0CloUFDTRHRboFhw5YfVk=
@@ -76,10 +98,11 @@ CONFIG
     read -r _ <&"$fd"
 }
 kinds=("mmsg offload" "mmsg plain" "stock offload" "stock plain")
+# start NEAR FAR: starts all nodes at these addresses.
 start() {
     for i in "${!kinds[@]}"; do
-        node near "$i" "${kinds[i]}" $near_key $far_public 10.79.0.2
-        node far "$i" "${kinds[i]}" $far_key $near_public 10.79.0.1
+        node near "$i" "${kinds[i]}" $near_key $far_public "$2"
+        node far "$i" "${kinds[i]}" $far_key $near_public "$1"
     done
     sleep 1 # Idle.
     for name in "${!node[@]}"; do idle[$name]=$(memory "$name" RSS); done
@@ -108,10 +131,10 @@ stop() {
         echo "${kinds[i]}: packets read $read, written $written, no room $full, lost $((read - written - full)); ${line%; }"
         line=
     done
-    # The server goes on.
-    pids=("$far" "$server")
+    # The others go on.
+    pids=("$far" "$mid" "$server")
 }
-start
+start 10.79.0.1 10.79.0.2
 "${there[@]}" iperf3 -s >"$folder/server" 2>&1 &
 server=$! pids+=($!)
 until "${there[@]}" ss -ltn | grep -q :5201; do :; done
@@ -164,20 +187,14 @@ row() {
                     {n[NR] = $1}
                     END {printf "%.4g (%.4g to %.4g)", (n[int((NR + 1) / 2)] + n[int(NR / 2) + 1]) / 2, n[1], n[NR]}'
             }
-            printf '%-18s  %-6s  %-13s  %-30s  %s\n' "$name" "${metrics[m]}" "${kinds[i]}" "$(column '$a')" \
+            printf '%-19s  %-6s  %-13s  %-30s  %s\n' "$name" "${metrics[m]}" "${kinds[i]}" "$(column '$a')" \
                 "$(column '$b == 0 ? ($a == 0) : $a / $b')"
         done
     done
 }
 
-# lossy DEVICE: a table that drops one of a hundred datagrams received by the device.
-lossy() {
-    local hook="type filter hook ingress device $1 priority 0"
-    printf 'table netdev lossy {\nchain in {\n%s\n%s\n}\n}\n' "$hook" "udp dport 51820-51829 numgen random mod 100 < 1 drop"
-}
-
 echo "$(uname -sr), $(nproc) CPUs, load $(cut -d' ' -f1-3 /proc/loadavg), $rounds rounds of $seconds s"
-printf '%-18s  %-6s  %-13s  %-30s  %s\n' row of kind median "ratio to stock plain"
+printf '%-19s  %-6s  %-13s  %-30s  %s\n' row of kind median "ratio to stock plain"
 for streams in 1 8; do
     row "tcp $streams" "MB/s s/GB again" iperf -P $streams
     row "tcp $streams back" "MB/s s/GB again" iperf -P $streams -R
@@ -187,13 +204,21 @@ row "udp back" "MB/s s/GB lost%" iperf -u -b 200M -l 1300 -R
 row "ping idle" "p50 p90 p99" pings
 stop
 
-start
-tc qdisc replace dev near root tbf rate 100mbit burst 32kb limit 256kb
+start 10.79.1.1 10.79.2.2
+limit() { tc qdisc replace dev "$1" root tbf rate 100mbit burst 32kb limit 256kb; }
+"${router[@]}" bash -c "$(declare -f limit); limit m2"
 row "ping 100 Mbit/s" "p50 p90 p99" beside
-tc qdisc del dev near root
-ethtool -K near tx-udp-segmentation off
-"${there[@]}" ethtool -K far tx-udp-segmentation off
-lossy near | nft -f -
-lossy far | "${there[@]}" nft -f -
+"${router[@]}" tc qdisc del dev m2 root
+limit near2
+row "ping 100 Mbit/s own" "p50 p90 p99" beside
+tc qdisc del dev near2 root
+"${router[@]}" nft -f - <<NFT
+table inet lossy {
+    chain forward {
+        type filter hook forward priority 0
+        udp dport 51820-51829 numgen random mod 100 < 1 drop
+    }
+}
+NFT
 row "tcp 1, 1 % loss" "MB/s s/GB again" iperf
 row "tcp 8, 1 % loss" "MB/s s/GB again" iperf -P 8
