@@ -4,10 +4,10 @@
 //! cargo run --release --example game_server
 //! ```
 //!
-//! The state is one payload for all players, so the queue stores it once. Each step comes with a token that the server
-//! sent to the player's address: a forged source gets 8 bytes for 9 and never the state, and moves nobody. A token ends
-//! within two minutes, since an address may get another owner. 32 players move for 10 ticks, and the program prints "320
-//! states for 32 players".
+//! The state is one payload for all players, so the queue stores it once. Each step carries a token that the server
+//! sent to the player's address. A sender with a forged address never sees the token, so it moves nobody, and that
+//! address gets 8 bytes for each 9. A token expires within two minutes, since an address may get another owner.
+//! 32 players move for 10 ticks, and the program prints "320 states for 32 players".
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -47,7 +47,7 @@ fn receive(socket: &UdpSocket, batch: &mut RecvBatch, game: &mut Game) {
             let (Some(from), [step, token @ ..]) = (datagram.addr(), datagram.data()) else {
                 continue;
             };
-            // The server's own datagrams have other lengths, so an echo or a second server is not answered for ever.
+            // Its own datagrams have other lengths, so it answers neither their echo nor a second server.
             if token.len() != 8 {
                 continue;
             }
@@ -91,7 +91,7 @@ pub fn serve(socket: &UdpSocket, ticks: u32) -> io::Result<()> {
         if let Err(error) = queue.push_to_all(&SendMsg::new(&state), players.keys().copied()) {
             eprintln!("tick {tick}: {error}");
         }
-        // What a full socket does not accept is sent with the next tick.
+        // If the socket is full, the rest leaves with the next tick.
         let _ = socket.flush_each(&mut queue, |msg, e| eprintln!("to {:?}: {e}", msg.dest()));
     }
     Ok(())
@@ -115,7 +115,7 @@ fn main() -> io::Result<()> {
             player.send(step)?;
         }
         while heard != [TICKS; PLAYERS] {
-            // A late player finds several states at once; waiting for each one would then never end.
+            // Counts states, not calls: one call may receive several, and the server sends only `TICKS`.
             let all = players.iter().zip(&steps).zip(&mut heard);
             for ((player, step), heard) in all.filter(|(_, n)| **n < TICKS) {
                 *heard += player.recv_into(&mut batch)?;

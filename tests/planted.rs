@@ -28,7 +28,7 @@ fn address() {
     drop(IoSliceMut::new(&mut buffer));
 }
 
-/// A decision that depends on an uninitialized byte, one past the received bytes.
+/// A branch that depends on an uninitialized byte after the received ones.
 #[test]
 #[ignore = "a fault"]
 fn memory() {
@@ -36,7 +36,7 @@ fn memory() {
     near.send(&[1; 8]).expect("it is taken");
     let mut buffer = Vec::<MaybeUninit<u8>>::with_capacity(16);
     let start = buffer.spare_capacity_mut().as_mut_ptr().cast::<u8>();
-    // SAFETY: the 16 bytes may be written; reading the last one is the planted fault.
+    // SAFETY: the 16 bytes may be written; reading byte 12, which `recv` did not write, is the planted fault.
     let past = unsafe {
         libc::recv(far.as_raw_fd(), start.cast(), 16, 0);
         start.add(12).read()

@@ -178,8 +178,9 @@ macro_rules! accessors_of_bytes {
             self.missing().full_len(self.len())
         }
 
-        /// Whether bytes are missing at the end, because the buffer was too short. A message from an Internet address
-        /// also counts as truncated if its segment size was lost with truncated control data.
+        /// Whether bytes are missing at the end, because the buffer was too short. Where the system coalesces datagrams,
+        /// a message from an Internet address also counts as truncated if its control data was truncated and holds no
+        /// segment size: its datagram boundaries may be lost.
         #[must_use]
         #[inline]
         pub fn truncated(&self) -> bool {

@@ -230,8 +230,9 @@ impl RecvMsg<'_> {
         self.meta.as_ref().unwrap_or(&RecvMeta::NONE)
     }
 
-    /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it came from an
-    /// Internet address and its segment size was lost with truncated control data.
+    /// Whether bytes are missing, because the message was longer than the buffers. Where the system coalesces datagrams,
+    /// a message from an Internet address also counts as truncated if its control data was truncated and holds no
+    /// segment size: its datagram boundaries may be lost.
     #[doc(alias = "MSG_TRUNC")]
     #[must_use]
     #[inline]

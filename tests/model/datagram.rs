@@ -3,7 +3,7 @@
 /// Length of a datagram's header with its number. Shorter datagrams are known only by their length.
 pub const HEADER: usize = 12;
 
-/// The datagrams of one sender to one destination, in order.
+/// The number of a stream: the datagrams of one sender to one destination, in order.
 pub type Stream = u8;
 
 /// Identifies a datagram.
@@ -44,7 +44,7 @@ impl Identity {
         bytes
     }
 
-    /// Reads a received datagram; `None` if it is too short to have a number.
+    /// Reads a received datagram; `None` if truncation cut off its number.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Hostile peers of examples that are their own clients. Their servers run here on sockets of the test.
+//! Attacks on examples whose `main` is server and client in one. The tests run only their servers.
 
 use std::io;
 use std::net::UdpSocket;
@@ -20,7 +20,7 @@ mod dns_forwarder;
 #[path = "../../examples/dns_proxy.rs"]
 mod dns_proxy;
 
-/// A server on loopback, and sockets that are connected to it.
+/// Sockets connected to the server.
 fn connected(server: &UdpSocket, count: usize) -> Vec<UdpSocket> {
     let addr = server.local_addr().expect("it is bound");
     let connect = |socket: UdpSocket| {
@@ -30,7 +30,7 @@ fn connected(server: &UdpSocket, count: usize) -> Vec<UdpSocket> {
     (0..count).map(|_| connect(client(addr))).collect()
 }
 
-/// A forged source is any datagram of a player's address without the token that went there.
+/// A player that sends without its token stands for a sender with a forged address, who never sees the token.
 #[test]
 fn a_game_moves_nobody_and_answers_no_server_without_the_token() {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
@@ -39,7 +39,7 @@ fn a_game_moves_nobody_and_answers_no_server_without_the_token() {
     // It serves until the process ends.
     thread::spawn(move || game_server::serve(&server, u32::MAX));
 
-    // The token of a second server, whose answer would be the next token, and so on for ever.
+    // A second server's token has 8 bytes. If servers answered tokens with tokens, two would never stop.
     other.send(&[0; 8]).expect("sent");
     let mut steps = [[0; 9]; 32];
     for (player, step) in players.iter().zip(&mut steps) {
@@ -94,7 +94,7 @@ mod dns {
         dns_proxy::answer(clients, answers).await
     }
 
-    /// The server between a client and a resolver, both sockets of the test.
+    /// Starts the server on a thread. Returns the sockets of a client and a resolver.
     fn start<F: Future<Output = io::Result<()>> + 'static>(
         serve: fn(UdpSocket, SocketAddr) -> F,
     ) -> (UdpSocket, UdpSocket) {
@@ -113,17 +113,18 @@ mod dns {
         (client, resolver)
     }
 
-    /// Asks until the true answer comes. `forge` sends to the port of each question; the true answer follows.
+    /// Asks until the client gets the true answer. `forge` first sends forged answers to the port that each question
+    /// came from.
     fn answered_beside(
         (client, resolver): &(UdpSocket, UdpSocket),
         forge: impl Fn(&[u8], SocketAddr),
     ) {
-        // An answer to the server is no question.
+        // The server must not forward an answer as a question.
         let mut answer = (DNS.make)(1);
         answer[2] = 0x80;
         let (mut question, mut back) = ([0; 512], [0; 512]);
         for number in 2..20 {
-            // Without questions that are late.
+            // Drops late questions of the rounds before.
             resolver.set_nonblocking(true).expect("a socket can be");
             while resolver.recv(&mut question).is_ok() {}
             resolver.set_nonblocking(false).expect("a socket can be");
@@ -142,12 +143,12 @@ mod dns {
                     return;
                 }
             }
-            // Late on a slow machine: once more.
+            // On a slow machine the answer is late: asks again.
         }
         panic!("no answer beside forged ones");
     }
 
-    /// Everything but one part of the answer is right.
+    /// Each forged answer is wrong in one part.
     #[test]
     fn a_dns_forwarder_takes_no_forged_answer() {
         let ends = start(forwarder);
@@ -158,7 +159,7 @@ mod dns {
             for change in 1..=u16::MAX {
                 let id = u16::from_be_bytes([right[0], right[1]]) ^ change;
                 send(&[&id.to_be_bytes(), &right[2..]].concat());
-                // The server keeps pace, so that the true answer finds space.
+                // Lets the server read, so that its buffer has space for the true answer.
                 if change % 64 == 0 {
                     thread::yield_now();
                 }
@@ -186,7 +187,7 @@ mod dns {
         });
     }
 
-    /// More of them than the proxy has tries.
+    /// There are more forged answers than the proxy has tries.
     #[test]
     fn a_dns_proxy_waits_on_after_forged_answers() {
         let ends = start(proxy);

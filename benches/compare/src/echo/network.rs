@@ -60,7 +60,7 @@ impl Network {
         ip(&format!("addr add {}/24 dev near{number}", addr(1)))?;
         ip(&format!("link set near{number} up"))?;
         on_a_thread(|| {
-            // SAFETY: no pointers. Only this thread changes its namespace.
+            // SAFETY: no pointers. The call changes the namespace of this thread alone.
             if unsafe { libc::setns(far.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -78,7 +78,7 @@ fn on_a_thread<T: Send>(call: impl FnOnce() -> T + Send) -> T {
 
 /// Moves this thread, and all that it starts later, to a new network namespace. Returns the namespace.
 fn leave_namespace() -> io::Result<File> {
-    // SAFETY: no pointers. Only this thread changes its namespace.
+    // SAFETY: no pointers. The call changes the namespace of this thread alone.
     match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
         0 => File::open("/proc/thread-self/ns/net"),
         _ => Err(io::Error::last_os_error()),

@@ -37,7 +37,7 @@ pub struct Measured {
     pub allocations: BTreeMap<Load, BTreeMap<String, f64>>,
     /// Echoed datagrams per second of the server's CPU time.
     pub echo: BTreeMap<Echo, Rounds>,
-    /// The number of lost datagrams, and of all.
+    /// Datagrams lost, and datagrams sent by the load.
     pub lost: BTreeMap<Echo, (f64, f64)>,
     pub xnet: Vec<XnetRow>,
 }
@@ -63,7 +63,7 @@ fn number<T: std::str::FromStr>(row: &[String], at: usize) -> io::Result<T> {
 fn load(row: &[String]) -> io::Result<Load> {
     let [payload, dests, each, slots] =
         [number(row, 1)?, number(row, 2)?, number(row, 3)?, number(row, 4)?];
-    // Leaked: there are a few.
+    // Leaked, as a `Load` has a static name. There are only a few.
     let workload = number::<String>(row, 0)?.leak();
     Ok(Load {
         metadata: number::<String>(row, 5)? == "meta",
@@ -131,7 +131,7 @@ impl Measured {
     }
 }
 
-/// The median; the lower one of two, and `None` without values.
+/// The median, the lower of two middle values. `None` without values.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().checked_sub(1)? / 2).copied()
