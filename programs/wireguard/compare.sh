@@ -3,14 +3,14 @@
 #
 # Measures WireGuard tunnels between two network namespaces (veth, MTU 1500). Sockets are this crate's (mmsg) or gotatun's
 # own (stock); the TUN device uses offload (offload) or not (plain). Rows:
-#   tcp, udp: megabytes per second that iperf3 receives; CPU seconds of both nodes per gigabyte; TCP segments sent again,
-#     or per cent of UDP datagrams lost at 25 MB/s. "back" is from the far end to the near one;
-#   ping: round trips in ms, through an idle tunnel, and beside a TCP upload that fills a link of 100 Mbit/s (tbf, 256 kB):
-#     behind a router, and at the node's own device ("own"), where tbf passes on each GSO batch as one packet;
+#   tcp, udp: megabytes per second that iperf3 receives; CPU seconds of both nodes per gigabyte; retransmitted TCP
+#     segments, or per cent of UDP datagrams lost at 25 MB/s. "back" is from the far end to the near one;
+#   ping: round trips in ms, through an idle tunnel, and beside a TCP upload that fills a link of 100 Mbit/s (tbf, 256 kB).
+#     tbf limits the router's device, or the node's own ("own"), where it passes on a GSO batch of up to 32 kB as one packet;
 #   tcp, 1 % loss: the router drops 1 % of the datagrams.
 # The router gets single datagrams, as from a real network.
-# After the idle ping, a line for each tunnel has the packets read from its TUN devices, those written to them, those that a
-# full socket dropped, and those that the nodes lost; and each node's memory.
+# After the idle ping, a line for each tunnel counts the packets read from its TUN devices, written to them, dropped by a full
+# socket, and lost by the nodes. The line also gives each node's memory.
 #
 # In each of ROUNDS (6), iperf3 loads each tunnel in turn for SECONDS (5); the first tunnel changes with the round. Figures
 # are medians with ranges. A ratio compares with "stock plain" in the same round. ROWS is a regular expression that selects
@@ -38,7 +38,7 @@ far=$! pids+=($!)
 until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do :; done
 there=(nsenter -t $far -n)
 ip link set lo up
-# No neighbour or router is asked for on the TUN devices: a node has no peer for such packets.
+# Without IPv6, the kernel sends no solicitations into the TUN devices: a node has no peer for them.
 echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
 "${there[@]}" sh -c 'echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6'
 ip link add near type veth peer name far netns $far
@@ -47,7 +47,7 @@ ip link set near up
 "${there[@]}" ip addr add 10.79.0.2/24 dev far
 "${there[@]}" ip link set far up
 
-# Another way to the far end, by a router.
+# A second path to the far end, through a router.
 unshare --net sleep infinity &
 mid=$! pids+=($!)
 until [ "$(readlink /proc/$mid/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do :; done
@@ -92,7 +92,7 @@ CONFIG
     "${at[@]}" "$wireguard" "$folder/$name.conf" --device "wg$end$number" --udp "${kind% *}" --tun "${kind#* }" \
         >"$folder/$name.said" &
     node[$name]=$! pids+=($!)
-    # Kept open for what the node prints when it ends.
+    # Stays open: the node prints its counters when it ends.
     exec {fd}<"$folder/$name.said"
     said[$name]=$fd
     read -r _ <&"$fd"
@@ -104,11 +104,11 @@ start() {
         node near "$i" "${kinds[i]}" $near_key $far_public "$2"
         node far "$i" "${kinds[i]}" $far_key $near_public "$1"
     done
-    sleep 1 # Idle.
+    sleep 1 # The nodes are idle when their memory is read.
     for name in "${!node[@]}"; do idle[$name]=$(memory "$name" RSS); done
 }
 memory() { awk -v what="Vm$2:" '$1 == what {printf "%.1f", $2 / 1024}' "/proc/${node[$1]}/status"; }
-# stop: ends the nodes, and prints what they lost and the memory that they took.
+# stop: ends the nodes, and prints their losses and memory.
 stop() {
     local i end name what read written full line=
     for i in "${!kinds[@]}"; do
@@ -131,7 +131,7 @@ stop() {
         echo "${kinds[i]}: packets read $read, written $written, no room $full, lost $((read - written - full)); ${line%; }"
         line=
     done
-    # The others go on.
+    # Only the namespaces and iperf3's server go on.
     pids=("$far" "$mid" "$server")
 }
 start 10.79.0.1 10.79.0.2
@@ -142,7 +142,7 @@ until "${there[@]}" ss -ltn | grep -q :5201; do :; done
 # cpu NUMBER: CPU seconds of both nodes of a tunnel.
 cpu() { cat /proc/"${node[near$1]}"/task/*/schedstat /proc/"${node[far$1]}"/task/*/schedstat | awk '{sum += $1} END {print sum / 1e9}'; }
 
-# iperf NUMBER ARGS: megabytes per second, CPU seconds per gigabyte, and segments sent again or per cent of datagrams lost.
+# iperf NUMBER ARGS: megabytes per second, CPU seconds per gigabyte, and retransmitted segments or per cent of datagrams lost.
 iperf() {
     local before after
     before=$(cpu "$1")
@@ -153,7 +153,7 @@ iperf() {
         "\($bytes / $got.seconds / 1e6) \($cpu / $bytes * 1e9) \(.sum.lost_percent // .sum_sent.retransmits // 0)"' \
         "$folder/json"
 }
-# pings NUMBER: round trips of 200, 10 ms apart: p50, p90, p99.
+# pings NUMBER: p50, p90 and p99 of 200 round trips, 10 ms apart.
 pings() {
     ping -q -i 0.01 -c 20 "10.80.$1.2" >"$folder/ping"
     ping -i 0.01 -c 200 "10.80.$1.2" | sed -n 's/.*time=\([0-9.]*\) ms/\1/p' | sort -g |

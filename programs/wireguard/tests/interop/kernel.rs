@@ -15,7 +15,7 @@ use crate::veth::{DEVICE, FAR, FAR_DEVICE, Far, NEAR, ip};
 /// The kernel's device at the far end, and its port.
 const KERNEL: &str = "wg0";
 const PORT: u16 = 51_820;
-/// The number of each node, which is its key.
+/// Each node's number, from which its keys are made.
 const OURS: u8 = 1;
 const KERNELS: u8 = 2;
 
@@ -28,7 +28,7 @@ fn wg(arguments: &str) -> String {
     String::from_utf8(output.stdout).expect("wg prints UTF-8")
 }
 
-/// Runs `test` where the far end has the kernel's device. Says so and does nothing on a kernel without WireGuard.
+/// Runs `test` with the kernel's device at the far end. Without `wg`, or WireGuard in the kernel, prints why and skips.
 fn beside_the_kernel(name: &str, test: impl FnOnce(Far) + Send) {
     with_nodes(name, |far| {
         if let Err(error) = Command::new("wg").output() {
@@ -52,7 +52,7 @@ fn beside_the_kernel(name: &str, test: impl FnOnce(Far) + Send) {
     });
 }
 
-/// Our node. Only one end is told where the other is: `ours` says whether it is this one, which then begins.
+/// Starts our node. Only one end knows the other's address, and begins the handshake: ours if `ours` is set.
 #[track_caller]
 fn node(test: &str, far: &Far, ours: bool) -> Node {
     let config = Config::new(OURS, &["10.78.0.1/24", "fd78::1/64"], 0);
@@ -65,7 +65,7 @@ fn node(test: &str, far: &Far, ours: bool) -> Node {
     node
 }
 
-/// What `wg show` has of its only peer, after the key.
+/// The field `what` of the kernel's only peer, from `wg show`.
 fn shown(far: &Far, what: &str) -> String {
     let line = far.enter(|| wg(&format!("show {KERNEL} {what}")));
     line.trim_end().rsplit('\t').next().expect("a field").to_owned()
@@ -125,14 +125,14 @@ fn either_end_may_move() {
         pair.pass(0, b"at home");
         assert_eq!(shown(&far, "endpoints"), format!("{NEAR}:{}", node.port));
 
-        // We move: what we send tells the kernel where we are.
+        // We move: our next packet tells the kernel our new address.
         ip(&format!("addr del {NEAR}/24 dev {DEVICE}")).expect("it was there");
         ip(&format!("addr add 10.77.0.3/24 dev {DEVICE}")).expect("an address");
         pair.pass(0, b"we have moved");
         assert_eq!(shown(&far, "endpoints"), format!("10.77.0.3:{}", node.port));
         pair.pass(1, b"seen");
 
-        // The kernel moves: what it sends tells us.
+        // The kernel moves: its next packet tells us.
         far.enter(|| {
             ip(&format!("addr del {FAR}/24 dev {FAR_DEVICE}")).expect("it was there");
             ip(&format!("addr add 10.77.0.4/24 dev {FAR_DEVICE}")).expect("an address");
@@ -144,8 +144,8 @@ fn either_end_may_move() {
     });
 }
 
-/// The one that began makes another session with a packet that it sends 120 seconds later (REKEY_AFTER_TIME of the
-/// protocol). Every datagram comes before and after that.
+/// The node that began a session replaces it when it sends a packet 120 seconds later (the protocol's
+/// REKEY_AFTER_TIME). All datagrams arrive, before and after.
 fn a_session_is_renewed(test: &str, ours: bool) {
     beside_the_kernel(test, |far| {
         let node = node(test, &far, ours);
@@ -153,7 +153,7 @@ fn a_session_is_renewed(test: &str, ours: bool) {
         pair.pass(usize::from(!ours), b"first");
         let first = shown(&far, "latest-handshakes");
         let renewed = (0u64..).find(|number| {
-            // The clock is what is waited for.
+            // Renewal depends on the clock, so the test sleeps between datagrams.
             thread::sleep(Duration::from_millis(500));
             pair.pass(0, &number.to_be_bytes());
             pair.pass(1, &number.to_be_bytes());
