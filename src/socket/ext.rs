@@ -170,7 +170,7 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// ```
     /// use mmsg::{RecvBatch, prelude::*};
-    /// use std::time::Instant;
+    /// use std::time::{Duration, Instant};
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// # socket.send_to(b"hello", socket.local_addr()?)?;
     /// let mut batch = RecvBatch::new(1000, 1500);
