@@ -373,9 +373,13 @@ impl<'a> SendMsg<'a> {
 
     #[inline(never)]
     fn same_borrowed_options(&self, other: &SendMsg<'_>) -> bool {
-        // What `reply_meta` depends on.
-        let reply = |meta: &RecvMeta| (meta.local, meta.destination, meta.interface);
-        same(self.reply, other.reply, |one, other| reply(one) == reply(other))
+        // What `reply_meta` depends on. Messages that differ in it may still have equal replies: one to this host's address
+        // and one to a broadcast address.
+        let origin = |meta: &RecvMeta| (meta.local, meta.destination, meta.interface);
+        let equal = |one: &RecvMeta, other: &RecvMeta| {
+            origin(one) == origin(other) || one.reply_meta() == other.reply_meta()
+        };
+        same(self.reply, other.reply, equal)
             && same(self.meta, other.meta, SendMeta::eq)
             && self.same_control(other)
     }

@@ -82,7 +82,10 @@ pub(crate) fn check(specs: &[Spec], max_segments: usize) {
     // Replies from one address to two messages. Nothing else of their metadata counts.
     let asked = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::LOCALHOST)].map(|local| {
         let local = Some(local);
-        [1, 2].map(|mark| RecvMeta { local, mark: Some(mark), ..RecvMeta::default() })
+        [1, 2].map(|n| {
+            let destination = Some(Ipv4Addr::from(n).into());
+            RecvMeta { local, destination, interface: Some(n), ..RecvMeta::default() }
+        })
     });
     let numbered = SendMeta::new().with_timestamp_id(7);
     let make = |i: usize| {
