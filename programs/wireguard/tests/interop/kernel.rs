@@ -90,12 +90,12 @@ impl Pair {
     }
 }
 
-#[test]
-fn the_kernel_answers_our_handshake() {
-    let test = "the_kernel_answers_our_handshake";
+/// The end that knows the other begins, and files pass both ways.
+#[track_caller]
+fn files_pass(test: &str, ours: bool) {
     beside_the_kernel(test, |far| {
-        let node = node(test, &far, true);
-        Pair::new(&far).pass(0, b"first");
+        let node = node(test, &far, ours);
+        Pair::new(&far).pass(usize::from(!ours), b"first");
         for address in FAR_INSIDE {
             exchange(&far, address, 1 << 20);
         }
@@ -104,16 +104,13 @@ fn the_kernel_answers_our_handshake() {
 }
 
 #[test]
+fn the_kernel_answers_our_handshake() {
+    files_pass("the_kernel_answers_our_handshake", true);
+}
+
+#[test]
 fn we_answer_the_kernels_handshake() {
-    let test = "we_answer_the_kernels_handshake";
-    beside_the_kernel(test, |far| {
-        let node = node(test, &far, false);
-        Pair::new(&far).pass(1, b"first");
-        for address in FAR_INSIDE {
-            exchange(&far, address, 1 << 20);
-        }
-        assert_nothing_lost(&node.stop());
-    });
+    files_pass("we_answer_the_kernels_handshake", false);
 }
 
 #[test]
