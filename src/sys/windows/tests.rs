@@ -31,9 +31,7 @@ fn int(value: i32) -> [u8; 4] {
 }
 
 fn decode(control: &[u8]) -> RecvMeta {
-    let mut meta = RecvMeta::NONE;
-    meta.set(control);
-    meta
+    crate::control::ControlMessages::new(control).into()
 }
 
 #[test]
