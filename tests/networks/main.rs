@@ -1,7 +1,7 @@
 //! Every way to send and receive over a network with faults: only the network loses or duplicates datagrams, and every
 //! error is reported.
 //!
-//! Prints the tables in docs/record/0.2.0/networks.md (needs root, `/dev/net/tun`, `ip` and `tc`):
+//! Prints tables (needs root, `/dev/net/tun`, `ip` and `tc`):
 //!
 //! ```text
 //! cargo build --workspace --all-features --bins --examples &&
