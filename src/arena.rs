@@ -14,7 +14,7 @@ use crate::send::msg::SendMsg;
 use crate::send::wire::{Wiring, wire};
 use crate::sys::{
     self, AsSocket, Backend, BorrowedSocket, MAX_BATCH, RecvFlags, RecvStorage, SendFlags,
-    SendStorage,
+    SendStorage, Taken,
 };
 
 /// The maximum bytes of payload that one call copies. A call with more to copy sends shorter GSO batches.
@@ -142,7 +142,7 @@ impl MmsgBuf {
         msgs: &mut [RecvMsg<'_>],
         flags: RecvFlags,
     ) -> io::Result<usize> {
-        self.recv_on(sys::borrow(socket), msgs, flags)
+        self.recv_on(sys::borrow(socket), msgs, flags).map(|taken| taken.count)
     }
 
     /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch). Returns how many the kernel
@@ -184,18 +184,18 @@ impl MmsgBuf {
         socket: BorrowedSocket<'_>,
         msgs: &mut [RecvMsg<'_>],
         flags: RecvFlags,
-    ) -> io::Result<usize> {
+    ) -> io::Result<Taken> {
         let offered = flags.max_messages(msgs.len());
         self.recv.reserve(offered)?;
         let mut headers = self.recv.begin();
         for msg in &mut msgs[..offered] {
             msg.lend_to(&mut headers)?;
         }
-        let count = headers.recv(self.backend.unwrap_or_else(Backend::current), socket, flags)?;
-        for (i, msg) in msgs[..count].iter_mut().enumerate() {
+        let taken = headers.recv(self.backend.unwrap_or_else(Backend::current), socket, flags)?;
+        for (i, msg) in msgs[..taken.count].iter_mut().enumerate() {
             msg.read_back(self.recv.entry(i));
         }
-        Ok(count)
+        Ok(taken)
     }
 
     /// Receives a message into each buffer, and calls `each` with the index and the message of each that came.
@@ -205,7 +205,7 @@ impl MmsgBuf {
         socket: BorrowedSocket<'_>,
         buffers: &mut [IoSliceMut<'_>],
         each: &mut dyn FnMut(usize, Message<'_>),
-    ) -> io::Result<usize> {
+    ) -> io::Result<Taken> {
         let offered = RecvFlags::NONE.max_messages(buffers.len());
         self.recv.reserve(offered)?;
         let mut headers = self.recv.begin();
@@ -213,8 +213,8 @@ impl MmsgBuf {
             headers.push(std::slice::from_mut(buffer), None, None)?;
         }
         let backend = self.backend.unwrap_or_else(Backend::current);
-        let count = headers.recv(backend, socket, RecvFlags::NONE)?;
-        for (i, buffer) in buffers[..count].iter().enumerate() {
+        let taken = headers.recv(backend, socket, RecvFlags::NONE)?;
+        for (i, buffer) in buffers[..taken.count].iter().enumerate() {
             let entry = self.recv.entry(i);
             let mut meta = None;
             RecvMeta::decode(entry.control(), &mut meta);
@@ -224,7 +224,7 @@ impl MmsgBuf {
             let envelope = Envelope::new(entry.source(), meta);
             each(i, Message::new(parts, received, envelope, entry.control()));
         }
-        Ok(count)
+        Ok(taken)
     }
 
     #[inline]

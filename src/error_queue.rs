@@ -91,7 +91,7 @@ fn drain_once(socket: BorrowedSocket<'_>, reports: &mut [Report]) -> io::Result<
     let msgs = &mut msgs[..reports.len()];
     let count = match arena::with(|arena| arena.recv_on(socket, msgs, flags)) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-        result => result?,
+        result => result?.count,
     };
     for (report, msg) in reports.iter_mut().zip(&msgs[..count]) {
         let dest = msg.addr();

@@ -14,7 +14,7 @@ use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::socket::BatchSocket;
-use crate::sys::{self, AsSocket, BorrowedSocket, MAX_BATCH, RecvFlags, numbers};
+use crate::sys::{self, AsSocket, BorrowedSocket, MAX_BATCH, RecvFlags, Taken, numbers};
 
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
 const MAX_PAYLOAD: usize = 65_535 - 8;
@@ -252,7 +252,7 @@ sys::impl_as_socket!(['a] SocketWithState<'a>, |both| both.socket);
 
 impl SocketWithState<'_> {
     /// Receives into the free slots, and counts what came.
-    fn add_to(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
+    fn add_to(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<Taken> {
         self.state.check_capacity(|| Some(batch.slot_len()))?;
         let before = batch.message_count();
         let result = batch.recv(self.socket, flags);
@@ -270,10 +270,11 @@ impl BatchSocket for SocketWithState<'_> {
         self.state.check_capacity(|| msgs.iter().take(MAX_BATCH).map(RecvMsg::capacity).min())?;
         let result = arena::with(|arena| arena.recv_on(self.socket, msgs, RecvFlags::NONE));
         let mut totals = RecvTotals::default();
-        let received = msgs.iter().take(*result.as_ref().unwrap_or(&0));
+        let count = result.as_ref().map_or(0, |taken| taken.count);
+        let received = msgs.iter().take(count);
         received.for_each(|msg| totals.add(&msg.received, msg.len()));
         self.state.counters.received(&totals);
-        result
+        result.map(|taken| taken.count)
     }
 
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
@@ -282,11 +283,11 @@ impl BatchSocket for SocketWithState<'_> {
 
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.clear();
-        self.add_to(batch, RecvFlags::NONE)
+        self.add_to(batch, RecvFlags::NONE).map(|taken| taken.count)
     }
 
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        self.add_to(batch, RecvFlags::DONT_WAIT)
+        self.add_to(batch, RecvFlags::DONT_WAIT).map(|taken| taken.count)
     }
 
     fn recv_slices(
@@ -303,6 +304,6 @@ impl BatchSocket for SocketWithState<'_> {
         };
         let result = arena::with(|arena| arena.recv_slices(self.socket, buffers, &mut count));
         self.state.counters.received(&totals);
-        result
+        result.map(|taken| taken.count)
     }
 }

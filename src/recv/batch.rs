@@ -10,7 +10,7 @@ use crate::recv::envelope::Envelope;
 use crate::recv::received::Received;
 use crate::recv::scattered::Parts;
 use crate::recv::split::DatagramsMut;
-use crate::sys::{Backend, BorrowedSocket, RawAddr, RecvFlags, RecvResult, Slots};
+use crate::sys::{Backend, BorrowedSocket, RawAddr, RecvFlags, RecvResult, Slots, Taken};
 
 /// Payload memory for a batch and the headers to receive it, allocated once.
 ///
@@ -330,7 +330,7 @@ impl RecvBatch {
         Ok(count)
     }
 
-    /// Receives into the free slots and decodes their control data. Returns how many messages it added.
+    /// Receives into the free slots and decodes their control data. The count is that of the messages added.
     ///
     /// # Errors
     ///
@@ -340,12 +340,12 @@ impl RecvBatch {
         &mut self,
         socket: BorrowedSocket<'_>,
         flags: RecvFlags,
-    ) -> io::Result<usize> {
-        let count = self.slots.recv(self.len, Backend::current(), socket, flags)?;
-        for i in self.len..self.len + count {
+    ) -> io::Result<Taken> {
+        let taken = self.slots.recv(self.len, Backend::current(), socket, flags)?;
+        for i in self.len..self.len + taken.count {
             RecvMeta::decode(self.slots.storage().entry(i).control(), &mut self.metas[i]);
         }
-        self.len += count;
-        Ok(count)
+        self.len += taken.count;
+        Ok(taken)
     }
 }

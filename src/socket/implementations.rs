@@ -24,7 +24,7 @@ use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
 impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        arena::with(|arena| arena.recv_on(*self, msgs, RecvFlags::NONE))
+        arena::with(|arena| arena.recv_on(*self, msgs, RecvFlags::NONE)).map(|taken| taken.count)
     }
 
     #[inline]
@@ -35,12 +35,12 @@ impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.clear();
-        batch.recv(*self, RecvFlags::NONE)
+        batch.recv(*self, RecvFlags::NONE).map(|taken| taken.count)
     }
 
     #[inline]
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.recv(*self, RecvFlags::DONT_WAIT)
+        batch.recv(*self, RecvFlags::DONT_WAIT).map(|taken| taken.count)
     }
 
     #[inline]
@@ -49,7 +49,7 @@ impl BatchSocket for BorrowedSocket<'_> {
         buffers: &mut [IoSliceMut<'_>],
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        arena::with(|arena| arena.recv_slices(*self, buffers, each))
+        arena::with(|arena| arena.recv_slices(*self, buffers, each)).map(|taken| taken.count)
     }
 }
 

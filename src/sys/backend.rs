@@ -20,7 +20,7 @@ use super::fault;
 use super::headers::{WiredRecvs, WiredSends};
 use super::native::header::Header;
 use super::native::{self, calls};
-use super::{BorrowedSocket, RecvFlags, SendFlags, numbers};
+use super::{BorrowedSocket, RecvFlags, SendFlags, Taken, numbers};
 use crate::events;
 
 /// The system calls that carry a batch.
@@ -135,15 +135,15 @@ pub(super) fn recv(
     socket: BorrowedSocket<'_>,
     wired: &mut WiredRecvs<'_>,
     flags: RecvFlags,
-) -> io::Result<usize> {
+) -> io::Result<Taken> {
     if wired.len() == 0 {
         // Even then FreeBSD's recvmmsg would receive a message.
-        return Ok(0);
+        return Ok(Taken { count: 0, drained: false });
     }
     let mut call =
         |flags| with_fallback(backend, wired.len(), |b| calls::recv(b, socket, wired, flags));
-    let count = match call(flags) {
-        Ok(count) => count,
+    let taken = match call(flags) {
+        Ok(taken) => taken,
         Err(error) => {
             let unrelated = |error: &io::Error| native::icmp::is_unrelated(socket, error);
             let no_wait = flags | RecvFlags::DONT_WAIT;
@@ -155,11 +155,9 @@ pub(super) fn recv(
     };
     // In the error queue a message without payload and source is a report, not a shutdown.
     let may_end = !flags.contains(RecvFlags::ERROR_QUEUE);
-    Ok(if may_end {
-        before_shutdown(socket, &wired.as_mut()[..count]).unwrap_or(count)
-    } else {
-        count
-    })
+    let before =
+        if may_end { before_shutdown(socket, &wired.as_mut()[..taken.count]) } else { None };
+    Ok(before.map_or(taken, |count| Taken { count, drained: false }))
 }
 
 /// Sends the headers in order. Waits for each message, as the socket does.
@@ -205,11 +203,11 @@ pub(super) fn send(
 /// Makes a call by `backend`. The single-message calls move one message, which costs less, and replace the others where
 /// these are missing.
 #[inline(always)]
-fn with_fallback(
+fn with_fallback<T>(
     backend: Backend,
     messages: usize,
-    mut call: impl FnMut(Backend) -> io::Result<usize>,
-) -> io::Result<usize> {
+    mut call: impl FnMut(Backend) -> io::Result<T>,
+) -> io::Result<T> {
     if messages == 1 || backend == Backend::Msg {
         return call(Backend::Msg);
     }
@@ -221,14 +219,14 @@ fn with_fallback(
 
 /// Repeats a call while it fails by a signal or by an ICMP error that `is_unrelated`. Tells `call` whether it may wait.
 #[cold]
-fn retry(
+fn retry<T>(
     socket: BorrowedSocket<'_>,
     direction: Direction,
     may_wait: bool,
     mut error: io::Error,
     mut is_unrelated: impl FnMut(&io::Error) -> bool,
-    mut call: impl FnMut(bool) -> io::Result<usize>,
-) -> io::Result<usize> {
+    mut call: impl FnMut(bool) -> io::Result<T>,
+) -> io::Result<T> {
     let interrupted = || io::Error::from(io::ErrorKind::Interrupted);
     let mut tries = 0;
     loop {

@@ -5,8 +5,8 @@
 //! - Sockets: `AsSocket`, `BorrowedSocket` and `borrow`; the macro `for_datagram_sockets`, which lists the types that own a
 //!   datagram socket; the macro `impl_as_socket`, which implements `AsSocket`.
 //! - `header::Header` and `header::Buffer`: the C structs of a message, with the same methods on every target.
-//! - `calls::recv` and `calls::send`: the backends. They move messages in order, and return how many moved or the error of
-//!   the first. A receive waits for its first message only, and not at all with `RecvFlags::DONT_WAIT`; it closes
+//! - `calls::recv` and `calls::send`: the backends. They move messages in order, and return how many moved (a receive as
+//!   [`Taken`]) or the error of the first. A receive waits for its first message only, and not at all with `RecvFlags::DONT_WAIT`; it closes
 //!   received descriptors before it returns. [`backend`] does the rest for all targets.
 //! - Questions about a socket: `waits`, `is_inet`, `families`, `has_error_queue`, for receives with GRO
 //!   `has_queued_messages`, for the feature `tokio` `has_error`. `wait_readable` waits.
@@ -118,6 +118,16 @@ pub(crate) struct RecvResult {
     pub(crate) source_len: usize,
     /// Bytes of control data that were written.
     pub(crate) control_len: usize,
+}
+
+/// How many messages a receive brought, and whether it emptied the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) count: usize,
+    /// The last system call brought fewer messages than the headers offered to it: for the next header the kernel said
+    /// `WouldBlock`, or met an error. It keeps that error for the next call, and readiness shows it (`POLLERR`).
+    #[allow(dead_code)] // For the layer on tokio.
+    pub(crate) drained: bool,
 }
 
 /// Why the kernel may reject a GSO batch although it would send its datagrams.

@@ -195,3 +195,43 @@ fn a_read_of_the_error_queue_returns_its_own_error() {
     assert_eq!(crate::error_queue::drain_errors(&socket, &mut reports).unwrap(), 8);
     fault::finish();
 }
+
+/// A short count that a script or another error made does not mean that nothing is left.
+#[cfg(linux_like)]
+#[test]
+fn a_receive_says_whether_its_last_system_call_drained_the_socket() {
+    use crate::sys::{RecvFlags, Taken, borrow};
+
+    let error = Fate::Fail(errno::ENOMEM);
+    let (some, one_left) = ((Call::RecvMmsg, Fate::AtMost(2)), (Call::RecvMsg, Fate::Kernel));
+    for (backend, slots, fates, expected) in [
+        (Backend::Mmsg, 3, vec![], (3, false)),
+        (Backend::Mmsg, 4, vec![], (3, true)),
+        (Backend::Mmsg, 4, vec![some], (2, false)),
+        (Backend::Msg, 3, vec![], (3, false)),
+        (Backend::Msg, 4, vec![], (3, true)),
+        (Backend::Msg, 4, vec![one_left, one_left, (Call::RecvMsg, error)], (2, false)),
+        (Backend::Mmsg, 4, vec![(Call::RecvMmsg, Fate::Fail(errno::EINTR))], (3, true)),
+    ] {
+        let loopback = Loopback::new();
+        loopback.far.set_read_timeout(None).unwrap();
+        choose(backend, false);
+        let taken = Taken { count: expected.0, drained: expected.1 };
+        loopback.fill(0..3);
+        fault::script(fates.clone());
+        let mut batch = RecvBatch::new(slots, 4);
+        assert_eq!(batch.recv(borrow(&loopback.far), RecvFlags::NONE).unwrap(), taken);
+        fault::finish();
+
+        loopback.delivered();
+        loopback.fill(0..3);
+        fault::script(fates);
+        let mut memory = vec![Number::default(); slots];
+        let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
+        let arena = crate::arena::with(|arena| {
+            arena.recv_on(borrow(&loopback.far), &mut msgs, RecvFlags::NONE)
+        });
+        assert_eq!(arena.unwrap(), taken);
+        fault::finish();
+    }
+}

@@ -18,7 +18,8 @@ use crate::sys::layout::Control;
 use crate::sys::native::header::Header;
 use crate::sys::zeroed::Zeroed;
 use crate::sys::{
-    self, Backend, BorrowedSocket, CONTROL_SPACE, MAX_BUFFERS, RecvFlags, RecvResult, numbers,
+    self, Backend, BorrowedSocket, CONTROL_SPACE, MAX_BUFFERS, RecvFlags, RecvResult, Taken,
+    numbers,
 };
 
 /// Storage for the headers of a batch to receive.
@@ -137,7 +138,7 @@ impl<'a> RecvHeaders<'a> {
         backend: Backend,
         socket: BorrowedSocket<'_>,
         flags: RecvFlags,
-    ) -> io::Result<usize> {
+    ) -> io::Result<Taken> {
         // SAFETY: the invariant, which `push` keeps; `self` lives until the call has returned.
         let mut wired = unsafe { WiredRecvs::new(self.storage.headers.range(0..self.len)) };
         sys::backend::recv(backend, socket, &mut wired, flags)

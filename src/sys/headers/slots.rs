@@ -8,7 +8,9 @@ use super::recv::RecvStorage;
 use crate::sys::addr::NAME_LEN;
 use crate::sys::native::header::Buffer;
 use crate::sys::zeroed::Zeroed;
-use crate::sys::{self, Backend, BorrowedSocket, CONTROL_SPACE, RawAddr, RecvFlags, RecvResult};
+use crate::sys::{
+    self, Backend, BorrowedSocket, CONTROL_SPACE, RawAddr, RecvFlags, RecvResult, Taken,
+};
 
 /// The alignment of the first slot: a page on most systems.
 const PAGE: usize = 4096;
@@ -89,14 +91,14 @@ impl Slots {
         backend: Backend,
         socket: BorrowedSocket<'_>,
         flags: RecvFlags,
-    ) -> io::Result<usize> {
+    ) -> io::Result<Taken> {
         let offered = flags.max_messages(self.len() - first);
         self.reset(first);
         // SAFETY: invariant 3; `self` is borrowed exclusively until the call has returned.
         let mut wired =
             unsafe { WiredRecvs::new(self.storage.headers.range(first..first + offered)) };
         let result = sys::backend::recv(backend, socket, &mut wired, flags);
-        let count = *result.as_ref().unwrap_or(&0);
+        let count = result.as_ref().map_or(0, |taken| taken.count);
         // After a shutdown the kernel fills the rest of the slots with empty messages, which do not count.
         let ended = count < offered && self.storage.headers[first + count].name_len() == 0;
         // The kernel may also write to the header at which it finds an error.

@@ -17,7 +17,7 @@ use super::{fds, send_space};
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
 use crate::sys::headers::{WiredRecvs, WiredSends, one_by_one};
-use crate::sys::{Backend, MAX_BATCH, RecvFlags, SendFlags};
+use crate::sys::{Backend, MAX_BATCH, RecvFlags, SendFlags, Taken};
 
 /// The maximum number of messages of a receive.
 pub(crate) const MAX_RECV: usize = MAX_BATCH;
@@ -29,15 +29,20 @@ pub(crate) fn recv(
     socket: BorrowedSocket<'_>,
     wired: &mut WiredRecvs<'_>,
     flags: RecvFlags,
-) -> io::Result<usize> {
+) -> io::Result<Taken> {
     let flags = recv_flags(flags);
     match backend {
         #[cfg(mmsg_calls)]
         Backend::Mmsg => mmsg::recvmmsg(socket, wired, flags | libc::MSG_WAITFORONE),
-        _ => one_by_one(wired.len(), |i| {
-            let flags = if i == 0 { flags } else { flags | libc::MSG_DONTWAIT };
-            recv_one(socket, wired, i, flags)
-        }),
+        _ => {
+            let mut drained = false;
+            let count = one_by_one(wired.len(), |i| {
+                let flags = if i == 0 { flags } else { flags | libc::MSG_DONTWAIT };
+                let result = recv_one(socket, wired, i, flags);
+                result.inspect_err(|error| drained = error.kind() == io::ErrorKind::WouldBlock)
+            })?;
+            Ok(Taken { count, drained })
+        }
     }
 }
 

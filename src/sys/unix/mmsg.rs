@@ -12,6 +12,7 @@ use libc::c_int;
 
 use super::fds;
 use super::header::Raw;
+use crate::sys::Taken;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
 use crate::sys::headers::{WiredRecvs, WiredSends};
@@ -25,7 +26,7 @@ pub(super) fn recvmmsg(
     socket: BorrowedFd<'_>,
     wired: &mut WiredRecvs<'_>,
     flags: c_int,
-) -> io::Result<usize> {
+) -> io::Result<Taken> {
     let len = wired.len();
     #[cfg(any(test, fuzzing))]
     let len = fault::next(Call::RecvMmsg, len)?;
@@ -34,10 +35,11 @@ pub(super) fn recvmmsg(
     let n = unsafe {
         libc::recvmmsg(socket.as_raw_fd(), headers, len as _, flags as _, ptr::null_mut())
     };
-    let received = count(n as isize)?;
+    let count = count(n as isize)?;
     // SAFETY: the call has just filled these headers.
-    unsafe { fds::close(&wired.as_mut()[..received]) };
-    Ok(received)
+    unsafe { fds::close(&wired.as_mut()[..count]) };
+    // Linux keeps an error that ends the call, and FreeBSD's C library loses it.
+    Ok(Taken { count, drained: cfg!(linux_like) && count < len })
 }
 
 /// Sends the headers in order.

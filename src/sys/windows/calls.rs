@@ -18,7 +18,7 @@ use super::{check, handle, last_error};
 #[cfg(test)]
 use crate::sys::fault::{self, Call};
 use crate::sys::headers::{WiredRecvs, WiredSends, one_by_one};
-use crate::sys::{Backend, RecvFlags, SendFlags};
+use crate::sys::{Backend, RecvFlags, SendFlags, Taken};
 
 /// The maximum number of messages of a receive. A blocking socket would wait for a second message, and Windows does not tell
 /// whether a socket is blocking.
@@ -30,12 +30,13 @@ pub(crate) fn recv(
     socket: BorrowedSocket<'_>,
     wired: &mut WiredRecvs<'_>,
     flags: RecvFlags,
-) -> io::Result<usize> {
-    match recv_one(socket, &mut wired.as_mut()[0], flags) {
-        Ok(()) => Ok(1),
-        Err(error) if error.raw_os_error() == Some(WSAESHUTDOWN) => Ok(0),
-        Err(error) => Err(error),
-    }
+) -> io::Result<Taken> {
+    let count = match recv_one(socket, &mut wired.as_mut()[0], flags) {
+        Ok(()) => 1,
+        Err(error) if error.raw_os_error() == Some(WSAESHUTDOWN) => 0,
+        Err(error) => return Err(error),
+    };
+    Ok(Taken { count, drained: false })
 }
 
 /// Sends headers, at least one, in order.
