@@ -118,16 +118,6 @@ pub fn without_checksum_offload(device: &str) -> io::Result<()> {
     }
 }
 
-/// Makes the device receive with NAPI, like `ethtool -K DEVICE gro on tso off` at each end. With TSO on, a veth
-/// passes UDP on without NAPI (`veth_skb_is_eligible_for_gro` in drivers/net/veth.c).
-pub fn with_napi(device: &str) -> io::Result<()> {
-    /// ETHTOOL_SGRO and ETHTOOL_STSO (include/uapi/linux/ethtool.h).
-    const GRO: u32 = 0x2c;
-    const TSO: u32 = 0x1f;
-    ethtool(device, [GRO, 1])?;
-    ethtool(device, [TSO, 0]).map(drop)
-}
-
 /// Makes a request of a `struct ethtool_value`, a command and its value, and returns the value.
 fn ethtool(device: &str, mut request: [u32; 2]) -> io::Result<u32> {
     const SIOCETHTOOL: u32 = 0x8946;

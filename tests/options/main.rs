@@ -9,6 +9,9 @@ mod constant;
 mod fragmentation;
 mod pacing;
 mod ports;
+mod spacing;
+#[path = "../common/veth.rs"]
+mod veth;
 
 /// No test here depends on the backend.
 const BACKEND: Option<mmsg::Backend> = None;

@@ -1,35 +1,30 @@
 //! Every way to send and receive over a network with faults: only the network loses or duplicates datagrams, and every
-//! error is reported.
+//! error is reported. `.ci/soak` runs the programs behind the same network.
 //!
-//! Prints tables (needs root, `/dev/net/tun`, `ip` and `tc`):
+//! Prints a table (needs root, `/dev/net/tun`, `ip` and `tc`):
 //!
 //! ```text
-//! cargo build --workspace --all-features --bins --examples &&
-//! cargo test --all-features --test networks -- --nocapture --test-threads 1 table
+//! cargo test -p networks -- --ignored --nocapture table
 //! ```
 #![cfg(target_os = "linux")]
 
-#[path = "../common/mod.rs"]
+#[path = "../../tests/common/mod.rs"]
 mod common;
 mod conditions;
-mod latency;
 mod link;
 #[allow(dead_code)] // These tests make their own network.
-#[path = "../ancillary/kit/net.rs"]
+#[path = "../../tests/ancillary/kit/net.rs"]
 mod net;
 mod packet;
 mod programs;
 #[allow(dead_code)] // The client reads only the number.
-#[path = "../servers/requests.rs"]
+#[path = "../../tests/servers/requests.rs"]
 mod requests;
 mod run;
-#[path = "../common/program.rs"]
+#[path = "../../tests/common/program.rs"]
 mod running;
 mod soak;
-mod spacing;
 mod tun;
-#[path = "../common/veth.rs"]
-mod veth;
 mod ways;
 mod world;
 
@@ -37,8 +32,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use common::{TIME_LIMIT, skip};
 use conditions::{CONDITIONS, Condition};
-use programs::Quic;
-use world::{Family, World};
+use world::Family;
 
 /// The backend of this build.
 const BACKEND: Option<mmsg::Backend> = None;
@@ -63,54 +57,7 @@ fn is_chosen(condition: &str) -> bool {
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 #[test]
-fn table_of_programs() {
-    for family in FAMILIES {
-        println!("\nPrograms over {family}:\n");
-        println!(
-            "| program | condition | requests | answers | lost by the network | doubled by the network | lost by the program | doubled by the program |"
-        );
-        println!("|---|---|---|---|---|---|---|---|");
-        for program in &programs::PROGRAMS {
-            for (condition, device, rules) in programs::conditions(family) {
-                if !is_chosen(condition) {
-                    continue;
-                }
-                let outcome = programs::run(program, family, condition, *device, *rules);
-                let Some(outcome) = outcome else { break };
-                println!(
-                    "| {} | {condition} | {} | {} | {} | {} | {} | {} |",
-                    program.name,
-                    outcome.requests,
-                    outcome.answers,
-                    outcome.lost_by_network,
-                    outcome.doubled_by_network,
-                    outcome.lost,
-                    outcome.doubled,
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn table_of_quic() {
-    for family in FAMILIES {
-        println!("\nA file over {family}:\n");
-        println!(
-            "| condition | bytes of the file | datagrams | lost by the network | doubled by the network |"
-        );
-        println!("|---|---|---|---|---|");
-        for (condition, device, rules) in programs::conditions(family) {
-            let Some(world) = World::new(condition, *device, family) else { break };
-            let Some(quic) = Quic::start(&world) else { break };
-            let [datagrams, lost, doubled] = quic.get(&world, condition, *rules, 0x0dd_5eed);
-            let bytes = quic.len();
-            println!("| {condition} | {bytes} | {datagrams} | {lost} | {doubled} |");
-        }
-    }
-}
-
-#[test]
+#[ignore = "takes most of a minute"]
 fn table_of_sockets() {
     for family in FAMILIES {
         println!("\nSockets over {family}:\n");

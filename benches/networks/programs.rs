@@ -12,7 +12,7 @@ use crate::requests::{DNS, Request};
 use crate::run::count;
 use crate::running::{Program, find};
 use crate::tun::Device;
-use crate::world::{Family, World};
+use crate::world::World;
 
 pub struct Case {
     pub name: &'static str,
@@ -50,7 +50,7 @@ pub const PROGRAMS: [Case; 4] = [
     },
 ];
 
-const ZONE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/dns/example.zone");
+const ZONE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/dns/example.zone");
 const REQUEST: Request = DNS;
 
 const ALL: Rules = Rules { lose: 50, double: 50, delay: 100, ..QUIET };
@@ -68,16 +68,6 @@ pub const CONDITIONS: [(&str, Device, Rules); 7] = [
         Rules { reject: (100, Unreachable::Port), ..QUIET },
     ),
 ];
-
-/// The first and the worst condition over IPv6: for a program, only addresses differ.
-pub fn conditions(family: Family) -> impl Iterator<Item = &'static (&'static str, Device, Rules)> {
-    let all = family == Family::V4;
-    CONDITIONS
-        .iter()
-        .enumerate()
-        .filter(move |(i, _)| all || [0, 5, 6].contains(i))
-        .map(|(_, one)| one)
-}
 
 /// How many requests are sent before waiting for answers.
 const WINDOW: usize = 64;
@@ -101,26 +91,6 @@ impl Outcome {
         self.lost += other.lost;
         self.doubled += other.doubled;
     }
-}
-
-/// Prints why and returns `None` if the network or the program is missing.
-pub fn run(
-    case: &Case,
-    family: Family,
-    condition: &str,
-    device: Device,
-    rules: Rules,
-) -> Option<Outcome> {
-    let name = format!("{} over {condition}, {family}", case.name);
-    let program = find(case.program)?;
-    let world = World::new(&name, device, family)?;
-    let (_behind, upstream) =
-        start(&world, find("echo")?, |at| words(&["serve", &at.to_string()]), 0);
-    let (_running, addr) = start(&world, program, |at| (case.args)(at, upstream), 7_000);
-    let client = world.client_socket(Some(addr));
-    let outcome = round(&world, &client, case.request, rules, 0x0dd_5eed);
-    assert_eq!((outcome.lost, outcome.doubled), (0, 0), "{name}: {outcome:?}");
-    Some(outcome)
 }
 
 /// Sends requests to the program under these rules, and accounts for every request and answer.

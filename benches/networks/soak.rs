@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo build --release --workspace --all-features --bins --examples &&
-//! SOAK_SECONDS=60 cargo test --release --all-features --test networks -- --ignored --nocapture soak::
+//! SOAK_SECONDS=60 cargo test --release -p networks -- --ignored --nocapture soak::
 //! ```
 
 use std::fs;
