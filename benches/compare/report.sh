@@ -2,7 +2,7 @@
 # benches/compare/report.sh [--record | --quick | --test]
 #
 # Measures what a user could pick, and writes docs/benchmarks.md, its charts, and docs/record/VERSION/benchmarks.md with all tables:
-# `compare run`, the same work by golang.org/x/net, and `compare report`. It takes about seven minutes. Run nothing else
+# `compare run`, the same work by golang.org/x/net, and `compare report`. It takes about ten minutes. Run nothing else
 # meanwhile. Root gets larger receive buffers and network namespaces. A missing program skips its part and prints "skipped: ".
 #
 # --record: also docs/record/VERSION/tables.tar.xz, from which the pages can be made again (docs/record/README.md). It needs a

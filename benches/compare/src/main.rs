@@ -19,6 +19,7 @@ mod peers;
 mod ratios;
 mod report;
 mod tables;
+mod tokio_echo;
 mod wire;
 
 use std::io;
@@ -44,13 +45,25 @@ struct Args {
 enum Command {
     /// Measure all ways in turn, and write tables to target/throughput.
     Run {
-        /// Only workloads whose name contains this: ready, batch, bulk, fan-out, idle, echo.
+        /// Only workloads whose name contains this: ready, batch, bulk, fan-out, idle, echo, tokio.
         #[arg(default_value = "")]
         filter: String,
         /// Fewer rounds, for rough figures.
         #[arg(long)]
         quick: bool,
         /// Everything once, every datagram checked, no figures.
+        #[arg(long, conflicts_with = "quick")]
+        test: bool,
+    },
+    /// Measure echo servers on tokio with few datagrams in flight, and the neighbours of a flooded one.
+    Tokio {
+        /// Only rows whose name contains this, such as `current_thread 1 in flight`, `sockets` or `flood`.
+        #[arg(default_value = "")]
+        filter: String,
+        /// Fewer rounds, for rough figures.
+        #[arg(long)]
+        quick: bool,
+        /// Everything once, no figures.
         #[arg(long, conflicts_with = "quick")]
         test: bool,
     },
@@ -77,6 +90,9 @@ enum Command {
     /// An echo server, started by a run.
     #[command(hide = true)]
     Serve { way: String, threads: usize, ip: std::net::IpAddr },
+    /// A server of `compare tokio`.
+    #[command(hide = true)]
+    ServeOnTokio { way: String, flavor: String, sockets: usize },
 }
 
 /// How much to measure.
@@ -88,19 +104,26 @@ pub enum Extent {
     Full,
 }
 
+impl Extent {
+    fn of(quick: bool, test: bool) -> Self {
+        match (quick, test) {
+            (_, true) => Self::Test,
+            (true, _) => Self::Quick,
+            _ => Self::Full,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let done = match Args::parse().command {
-        Command::Run { filter, quick, test } => {
-            let extent = match (quick, test) {
-                (_, true) => Extent::Test,
-                (true, _) => Extent::Quick,
-                _ => Extent::Full,
-            };
-            compare(&filter, extent)
-        }
+        Command::Run { filter, quick, test } => compare(&filter, Extent::of(quick, test)),
+        Command::Tokio { filter, quick, test } => on_tokio(&filter, Extent::of(quick, test)),
         Command::Ratios { filters, test } => ratios::run(&filters, test),
         Command::Report { from, to } => report::write(&from, &to),
         Command::BesideXnet { milliseconds } => in_turn::beside_xnet(milliseconds),
+        Command::ServeOnTokio { way, flavor, sockets } => {
+            tokio_echo::servers::main(&way, &flavor, sockets)
+        }
         Command::Serve { way, threads, ip } => echo::server::main(&way, threads, ip),
     };
     match done {
@@ -124,9 +147,18 @@ fn compare(filter: &str, extent: Extent) -> io::Result<()> {
     if "echo".contains(filter) {
         echo::run(extent, &mut tables)?;
     }
+    if "tokio".contains(filter) {
+        tokio_echo::run("", extent, &mut tables)?;
+    }
     tables.finish()?;
     if !frugal {
         return Err(io::Error::other("a way of this crate allocates; none may"));
     }
     Ok(())
+}
+
+fn on_tokio(filter: &str, extent: Extent) -> io::Result<()> {
+    let mut tables = Tables::create(extent, false)?;
+    tokio_echo::run(filter, extent, &mut tables)?;
+    tables.finish()
 }

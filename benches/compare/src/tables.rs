@@ -15,6 +15,8 @@ pub struct Tables {
     times: BufWriter<File>,
     allocations: BufWriter<File>,
     echo: BufWriter<File>,
+    tokio: BufWriter<File>,
+    flood: BufWriter<File>,
     folder: PathBuf,
 }
 
@@ -30,6 +32,14 @@ pub struct Echoed<'a> {
     /// The server's CPU time, user and kernel.
     pub cpu: Duration,
     pub wall: Duration,
+}
+
+/// A server on tokio under a load.
+pub struct InFlight<'a> {
+    pub flavor: &'a str,
+    pub sockets: usize,
+    pub in_flight: usize,
+    pub way: &'a str,
 }
 
 const LOAD: &str = "workload,payload,dests,each,slots,metadata";
@@ -52,6 +62,11 @@ impl Tables {
             times: table("times.csv", &format!("{LOAD},way,round,cpu ns,wall ns"))?,
             allocations: table("allocations.csv", &format!("{LOAD},way,datagrams,allocations"))?,
             echo: table("echo.csv", "net,load,threads,way,round,datagrams,lost,cpu ns,wall ns")?,
+            tokio: table(
+                "tokio.csv",
+                "runtime,sockets,in flight,way,cpu ns,calls,low ratio,ratio,high ratio",
+            )?,
+            flood: table("flood.csv", "way,datagrams,most datagrams,late ms,late ms p99")?,
             folder,
         })
     }
@@ -73,8 +88,29 @@ impl Tables {
         writeln!(self.echo, "{net},{load},{threads},{way},{round},{datagrams},{lost},{cpu},{wall}")
     }
 
+    /// CPU time and system calls per datagram, and the quartiles of the ratios to the first way's time.
+    pub fn in_flight(
+        &mut self,
+        row: &InFlight<'_>,
+        [ns, calls]: [f64; 2],
+        [low, ratio, high]: [f64; 3],
+    ) -> io::Result<()> {
+        let InFlight { flavor, sockets, in_flight, way } = row;
+        writeln!(
+            self.tokio,
+            "{flavor},{sockets},{in_flight},{way},{ns:.0},{calls:.2},{low:.3},{ratio:.3},{high:.3}"
+        )
+    }
+
+    /// What a flooded socket leaves to the other tasks.
+    pub fn flooded(&mut self, way: &str, figures: [f64; 4]) -> io::Result<()> {
+        let [median, most, late, p99] = figures;
+        writeln!(self.flood, "{way},{median:.0},{most:.0},{late:.2},{p99:.2}")
+    }
+
     pub fn finish(&mut self) -> io::Result<()> {
-        for table in [&mut self.times, &mut self.allocations, &mut self.echo] {
+        let Self { times, allocations, echo, tokio, flood, .. } = self;
+        for table in [times, allocations, echo, tokio, flood] {
             table.flush()?;
         }
         let name = self.folder.file_name().unwrap_or_default().to_string_lossy();

@@ -28,7 +28,33 @@ pub fn text(measured: &Measured, goals: &[Goal]) -> String {
     });
     let head = ["goal", "met", "worst ratio", "worst load"];
     table(&mut page, "Comparisons that meet each goal, and the worst ratio", &head, rows);
+    on_tokio(&mut page, measured);
     page.push_str(include_str!("notes.md"));
     page.push_str(&about(measured));
     page
+}
+
+/// Servers with few datagrams in flight, and the neighbours of a flooded one.
+fn on_tokio(page: &mut String, measured: &Measured) {
+    if measured.tokio.is_empty() {
+        return;
+    }
+    page.push_str(include_str!("tokio.md"));
+    let rows = measured.tokio.iter().map(|row| {
+        let [runtime, sockets, in_flight, way, ns, calls, low, ratio, high] = &row[..] else {
+            panic!("{row:?} has nine fields")
+        };
+        let load = match &**sockets {
+            "1" => format!("{runtime}, {in_flight} in flight"),
+            _ => format!("{runtime}, {sockets} sockets with one each"),
+        };
+        let ratio = format!("{ratio} ({low} to {high})");
+        vec![load, way.clone(), ns.clone(), calls.clone(), ratio]
+    });
+    let head = ["load", "server", "ns", "calls", "beside the first"];
+    let caption = "The server's CPU time and system calls per datagram, and the ratio of its time";
+    table(page, caption, &head, rows);
+    let head = ["receives by", "datagrams", "most", "ms late", "p99"];
+    let caption = "Datagrams between two turns of another task, and the lateness of a 2 ms timer";
+    table(page, caption, &head, measured.flood.clone());
 }

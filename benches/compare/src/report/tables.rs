@@ -40,6 +40,10 @@ pub struct Measured {
     /// Datagrams lost, and datagrams sent by the load.
     pub lost: BTreeMap<Echo, (f64, f64)>,
     pub xnet: Vec<XnetRow>,
+    /// Servers on tokio: the cells of each row.
+    pub tokio: Vec<Vec<String>>,
+    /// What a flooded socket leaves to other tasks: the cells of each row.
+    pub flood: Vec<Vec<String>>,
 }
 
 /// The rows of a table, without its header.
@@ -103,6 +107,8 @@ impl Measured {
             ways.insert(number(&row, 6)?, allocations / datagrams);
         }
         measured.read_echo(folder)?;
+        measured.tokio = rows_if_any(folder, "tokio.csv")?;
+        measured.flood = rows_if_any(folder, "flood.csv")?;
         for row in rows_if_any(folder, "xnet.csv")? {
             measured.xnet.push(XnetRow {
                 batch: number(&row, 0)?,

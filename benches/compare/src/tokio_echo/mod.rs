@@ -1,0 +1,152 @@
+//! What a server on tokio pays: echo servers with few or many datagrams in flight, a thousand sockets with a datagram
+//! each, and what a flooded socket leaves to the other tasks of its runtime.
+//!
+//! `compare tokio` measures all of it. The servers of a load are processes that run at the same time and take turns. A
+//! figure is the server's CPU time per datagram, beside that of tokio's own calls in the same round.
+
+mod calls;
+mod flood;
+pub mod servers;
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use mmsg::{BatchSocket, RecvBatch, SendMsg};
+
+use crate::Extent;
+use crate::load::SLOT_LEN;
+use crate::tables::{InFlight, Tables};
+use servers::{Flavor, Server};
+
+/// Sockets of the load "1,000 sockets".
+const MANY: usize = 1_000;
+/// Datagrams in flight with one socket.
+const IN_FLIGHT: [usize; 5] = [1, 2, 4, 16, 64];
+/// Bytes of each datagram.
+const PAYLOAD: usize = 200;
+/// A datagram that takes longer is lost.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+struct Pace {
+    rounds: usize,
+    slice: Duration,
+}
+
+/// Measures the loads whose names contain `filter`, on the runtimes whose names do.
+pub fn run(filter: &str, extent: Extent, tables: &mut Tables) -> io::Result<()> {
+    let pace = |rounds, slice| Pace { rounds, slice: Duration::from_millis(slice) };
+    let pace = match extent {
+        Extent::Test => pace(1, 5),
+        Extent::Quick => pace(5, 100),
+        Extent::Full => pace(21, 100),
+    };
+    for flavor in Flavor::ALL {
+        let loads = IN_FLIGHT.map(|datagrams| (1, datagrams)).into_iter().chain([(MANY, MANY)]);
+        for (sockets, in_flight) in loads {
+            let name = format!("{} {in_flight} in flight, {sockets} sockets", flavor.name());
+            // A blocking server has one socket.
+            if name.contains(filter) && (flavor != Flavor::Blocking || sockets == 1) {
+                in_turn(flavor, sockets, in_flight, &pace, tables)?;
+            }
+        }
+    }
+    if "flood".contains(filter) {
+        flood::run(extent, tables)?;
+    }
+    Ok(())
+}
+
+/// Measures all servers of a runtime under one load.
+fn in_turn(
+    flavor: Flavor,
+    sockets: usize,
+    in_flight: usize,
+    pace: &Pace,
+    tables: &mut Tables,
+) -> io::Result<()> {
+    let start = |way| Server::start(way, flavor, sockets);
+    let mut servers =
+        servers::ways(flavor, sockets).into_iter().map(start).collect::<io::Result<Vec<_>>>()?;
+    let mut cpu = vec![Vec::new(); servers.len()];
+    let mut calls = vec![Vec::new(); servers.len()];
+    let mut client = Client::new()?;
+    for round in 0..pace.rounds {
+        for step in 0..servers.len() {
+            let i = (step + round) % servers.len();
+            let server = &mut servers[i];
+            // The first datagrams meet a server whose caches hold another's data.
+            client.run(&server.addrs, in_flight, pace.slice / 10)?;
+            let before = (server.cpu(), server.calls()?);
+            let echoed = client.run(&server.addrs, in_flight, pace.slice)? as f64;
+            let used = (server.cpu() - before.0, server.calls()? - before.1);
+            cpu[i].push(used.0.as_nanos() as f64 / echoed);
+            calls[i].push(used.1 as f64 / echoed);
+        }
+    }
+    println!("{}, {sockets} sockets, {in_flight} in flight:", flavor.name());
+    for (i, server) in servers.iter().enumerate() {
+        let ratios: Vec<_> = cpu[i].iter().zip(&cpu[0]).map(|(one, other)| one / other).collect();
+        let [low, ratio, high] = quartiles(ratios);
+        let [[_, ns, _], [_, calls, _]] = [&cpu, &calls].map(|all| quartiles(all[i].clone()));
+        println!(
+            "    {:24} {ns:6.0} ns, {calls:5.2} calls, {ratio:.3} of {} ({low:.3} .. {high:.3})",
+            server.way, servers[0].way
+        );
+        let row = InFlight { flavor: flavor.name(), sockets, in_flight, way: server.way };
+        tables.in_flight(&row, [ns, calls], [low, ratio, high])?;
+    }
+    Ok(())
+}
+
+/// Keeps datagrams in flight: for each that comes back, another leaves.
+struct Client {
+    socket: UdpSocket,
+    batch: RecvBatch,
+}
+
+impl Client {
+    fn new() -> io::Result<Self> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        mmsg::options::set_recv_buffer(&socket, 8 << 20)?;
+        Ok(Self { socket, batch: RecvBatch::new(MANY, SLOT_LEN) })
+    }
+
+    /// Returns how many came back. At the end none is in flight.
+    fn run(&mut self, to: &[SocketAddr], in_flight: usize, time: Duration) -> io::Result<usize> {
+        let end = Instant::now() + time;
+        let payload = [7; PAYLOAD];
+        let mut dests = to.iter().cycle();
+        let mut send = |count: usize| {
+            let msgs: Vec<_> =
+                dests.by_ref().take(count).map(|to| SendMsg::to(*to, &payload)).collect();
+            let mut left = &msgs[..];
+            while !left.is_empty() {
+                left = &left[self.socket.send_batch(left)?..];
+            }
+            io::Result::Ok(())
+        };
+        send(in_flight)?;
+        let (mut echoed, mut waiting) = (0, in_flight);
+        while waiting > 0 {
+            let came = self.socket.recv_into(&mut self.batch).map_err(|error| {
+                io::Error::new(error.kind(), format!("{waiting} of {in_flight} are lost: {error}"))
+            })?;
+            assert!(self.batch.iter().all(|d| d.data() == payload), "another payload came back");
+            (echoed, waiting) = (echoed + came, waiting - came);
+            // To many sockets, a round begins when the last one has ended: each holds one datagram.
+            let next = if to.len() == 1 { came } else { in_flight * usize::from(waiting == 0) };
+            if next > 0 && Instant::now() < end {
+                send(next)?;
+                waiting += next;
+            }
+        }
+        Ok(echoed)
+    }
+}
+
+fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])
+}

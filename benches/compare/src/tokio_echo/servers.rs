@@ -1,0 +1,323 @@
+//! The echo servers, each in a process of its own.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io::{self, BufRead, BufReader, IoSliceMut, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use binger_udp::batch::{RecvBatchRaw, SendBatchRaw};
+use binger_udp::{BingerUdp, Config};
+use mmsg::{AsyncBatchSocket, BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
+use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use tokio::io::Interest;
+
+use super::calls;
+use crate::clock;
+use crate::load::{COALESCED_LEN, SLOT_LEN};
+
+/// Messages of a receive.
+const SLOTS: usize = 64;
+/// Messages of a receive into memory for coalesced messages.
+const COALESCED_SLOTS: usize = 16;
+/// Messages of a receive where each of many sockets has memory of its own.
+const FEW: usize = 4;
+
+/// What drives a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavor {
+    CurrentThread,
+    MultiThread,
+    /// A thread, without tokio.
+    Blocking,
+}
+
+impl Flavor {
+    pub const ALL: [Self; 3] = [Self::CurrentThread, Self::MultiThread, Self::Blocking];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CurrentThread => "current_thread",
+            Self::MultiThread => "multi_thread",
+            Self::Blocking => "blocking",
+        }
+    }
+}
+
+/// The servers of a runtime with so many sockets. The first is what the others are compared with.
+pub fn ways(flavor: Flavor, sockets: usize) -> Vec<&'static str> {
+    match flavor {
+        Flavor::Blocking => vec!["std", "mmsg", "mmsg Offload"],
+        // binger-udp answers some of 1,000 sockets and then none.
+        _ if sockets > 1 => vec!["tokio", "quinn-udp", "mmsg", "mmsg Offload"],
+        _ => vec!["tokio", "quinn-udp", "binger-udp", "mmsg", "mmsg Offload"],
+    }
+}
+
+/// A server's process. Dropping this ends it.
+pub struct Server {
+    pub way: &'static str,
+    pub addrs: Vec<SocketAddr>,
+    child: Child,
+    /// The server ends when this closes.
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Server {
+    pub fn start(way: &'static str, flavor: Flavor, sockets: usize) -> io::Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["serve-on-tokio", way, flavor.name(), &sockets.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut server = Self { way, addrs: Vec::new(), child, stdin, stdout };
+        let addrs = server.line()?;
+        let addrs = addrs.split_whitespace().map(str::parse).collect::<Result<Vec<_>, _>>();
+        server.addrs = addrs.map_err(io::Error::other)?;
+        if server.addrs.len() == sockets {
+            Ok(server)
+        } else {
+            Err(io::Error::other(format!("{way}: the server did not start")))
+        }
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).map(|_| line)
+    }
+
+    /// Its CPU time so far.
+    pub fn cpu(&self) -> Duration {
+        clock::of_process(self.child.id())
+    }
+
+    /// Its system calls on sockets so far, and those that wait for them.
+    pub fn calls(&mut self) -> io::Result<u64> {
+        self.stdin.as_mut().expect("it is open until the end").write_all(b"\n")?;
+        self.line()?.trim_end().parse().map_err(io::Error::other)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        if let Err(error) = self.child.wait() {
+            eprintln!("compare: waiting for a server failed: {error}");
+        }
+    }
+}
+
+/// The server's side: serves until stdin closes, and answers each line with the number of its calls.
+pub fn main(way: &str, flavor: &str, sockets: usize) -> io::Result<()> {
+    // The runtime has some, too.
+    raise_open_files(sockets as u64 + 100)?;
+    let bind = |_| {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        mmsg::options::set_recv_buffer(&socket, 1 << 20)?;
+        Ok(socket)
+    };
+    let sockets = (0..sockets).map(bind).collect::<io::Result<Vec<_>>>()?;
+    let addrs: Vec<_> =
+        sockets.iter().map(|s| s.local_addr().map(|a| a.to_string())).collect::<Result<_, _>>()?;
+    let (way, flavor) = (way.to_string(), flavor.to_string());
+    thread::spawn(move || {
+        let Err(error) = serve(&way, &flavor, sockets);
+        eprintln!("compare: a server failed: {error}");
+        std::process::exit(1);
+    });
+    println!("{}", addrs.join(" "));
+    for line in io::stdin().lines() {
+        line?;
+        println!("{}", calls::count());
+    }
+    Ok(())
+}
+
+/// Raises the limit of open files.
+fn raise_open_files(files: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call writes the struct.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    limit.rlim_cur = limit.rlim_max.min(files.max(limit.rlim_cur));
+    // SAFETY: the call reads the struct.
+    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn serve(way: &str, flavor: &str, sockets: Vec<UdpSocket>) -> io::Result<Infallible> {
+    let mut builder = match flavor {
+        "multi_thread" => {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            builder.worker_threads(2);
+            builder
+        }
+        "current_thread" => tokio::runtime::Builder::new_current_thread(),
+        _ => return blocking(way, sockets),
+    };
+    let runtime = builder.enable_all().build()?;
+    runtime.block_on(async {
+        let few = sockets.len() > 1;
+        let tasks: Vec<_> =
+            sockets.into_iter().map(|socket| tokio::spawn(task(way, socket, few))).collect();
+        for task in tasks {
+            match task.await.map_err(io::Error::other)?? {}
+        }
+        Err(io::Error::other("no sockets"))
+    })
+}
+
+type Task = Pin<Box<dyn Future<Output = io::Result<Infallible>> + Send>>;
+
+/// A socket's server. With `few`, its memory holds few datagrams.
+pub fn task(way: &str, socket: UdpSocket, few: bool) -> Task {
+    let slots = move |many| if few { FEW } else { many };
+    match way {
+        "tokio" => Box::pin(by_tokio(socket)),
+        "quinn-udp" => Box::pin(by_quinn_udp(socket, slots(quinn_udp::BATCH_SIZE))),
+        "binger-udp" => Box::pin(by_binger_udp(socket, slots(SLOTS))),
+        "mmsg" => {
+            Box::pin(
+                async move { by_mmsg(own(socket)?, RecvBatch::new(slots(SLOTS), SLOT_LEN)).await },
+            )
+        }
+        "mmsg Offload" => Box::pin(async move {
+            let batch = RecvBatch::new(slots(COALESCED_SLOTS), COALESCED_LEN);
+            by_offload(Offload::new(own(socket)?)?, batch).await
+        }),
+        _ => panic!("no such way: {way}"),
+    }
+}
+
+fn own(socket: UdpSocket) -> io::Result<tokio::net::UdpSocket> {
+    socket.set_nonblocking(true)?;
+    tokio::net::UdpSocket::from_std(socket)
+}
+
+async fn by_tokio(socket: UdpSocket) -> io::Result<Infallible> {
+    let socket = own(socket)?;
+    let mut buffer = vec![0; SLOT_LEN];
+    loop {
+        let (len, from) = socket.recv_from(&mut buffer).await?;
+        socket.send_to(&buffer[..len], from).await?;
+    }
+}
+
+/// As quinn's runtime uses it.
+async fn by_quinn_udp(socket: UdpSocket, slots: usize) -> io::Result<Infallible> {
+    let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+    let socket = own(socket)?;
+    let mut memory = vec![vec![0; COALESCED_LEN]; slots];
+    let mut metas = vec![RecvMeta::default(); slots];
+    loop {
+        socket.readable().await?;
+        let mut buffers: Vec<_> = memory.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+        let received = socket.try_io(Interest::READABLE, || {
+            state.recv(UdpSockRef::from(&socket), &mut buffers, &mut metas)
+        });
+        let received = match received {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            received => received?,
+        };
+        for (meta, buffer) in metas[..received].iter().zip(&memory) {
+            let transmit = Transmit {
+                destination: meta.addr,
+                ecn: None,
+                contents: &buffer[..meta.len],
+                segment_size: (meta.stride < meta.len).then_some(meta.stride),
+                src_ip: None,
+            };
+            loop {
+                socket.writable().await?;
+                let sent = socket.try_io(Interest::WRITABLE, || {
+                    state.try_send(UdpSockRef::from(&socket), &transmit)
+                });
+                match sent {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    sent => break sent?,
+                }
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// Cannot move to another thread, so a task cannot keep it while it waits.
+    static REPLIES: RefCell<SendBatchRaw> = RefCell::new(SendBatchRaw::with_capacity(SLOTS));
+}
+
+async fn by_binger_udp(socket: UdpSocket, slots: usize) -> io::Result<Infallible> {
+    socket.set_nonblocking(true)?;
+    let socket = BingerUdp::from_std(socket, Config::default())?;
+    let mut received = RecvBatchRaw::with_capacity(slots, SLOT_LEN);
+    let reply = |received: &RecvBatchRaw| {
+        REPLIES.with_borrow_mut(|replies| {
+            replies.clear();
+            for i in 0..received.len() {
+                let pushed = replies.push(received.data(i), Some(received.addr(i)));
+                pushed.map_err(|error| io::Error::other(format!("{error:?}")))?;
+            }
+            socket.try_send_batch(replies)
+        })
+    };
+    loop {
+        received.clear();
+        socket.recv_batch(&mut received).await?;
+        // Loopback takes all replies or none: a full socket is met by its first.
+        while let Err(error) = reply(&received) {
+            match error.kind() {
+                io::ErrorKind::WouldBlock => socket.writable().await?,
+                _ => return Err(error),
+            }
+        }
+    }
+}
+
+/// A function for each type of socket: in a generic one rustc does not see that the future of `send_each` is `Send`.
+macro_rules! in_batches {
+    ($name:ident, $socket:ty) => {
+        async fn $name(socket: $socket, mut batch: RecvBatch) -> io::Result<Infallible> {
+            loop {
+                socket.recv_into(&mut batch).await?;
+                let replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
+                socket.send_each(replies, |_, error| eprintln!("reply: {error}")).await?;
+            }
+        }
+    };
+}
+in_batches!(by_mmsg, tokio::net::UdpSocket);
+in_batches!(by_offload, Offload<tokio::net::UdpSocket>);
+
+fn blocking(way: &str, sockets: Vec<UdpSocket>) -> io::Result<Infallible> {
+    let socket = sockets.into_iter().next().ok_or(io::ErrorKind::InvalidInput)?;
+    match way {
+        "std" => {
+            let mut buffer = vec![0; SLOT_LEN];
+            loop {
+                let (len, from) = socket.recv_from(&mut buffer)?;
+                socket.send_to(&buffer[..len], from)?;
+            }
+        }
+        "mmsg" => echo(&socket, RecvBatch::new(SLOTS, SLOT_LEN)),
+        "mmsg Offload" => {
+            echo(&Offload::new(socket)?, RecvBatch::new(COALESCED_SLOTS, COALESCED_LEN))
+        }
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+fn echo(socket: &impl BatchSocket, mut batch: RecvBatch) -> io::Result<Infallible> {
+    loop {
+        socket.recv_into(&mut batch)?;
+        let replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
+        socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    }
+}
