@@ -9,9 +9,9 @@ use crate::recv::envelope::Envelope;
 use crate::recv::msg::RecvMsg;
 use crate::recv::received::Received;
 use crate::recv::scattered::Parts;
-use crate::send::coalesce::{GsoBatch, MAX_BATCH_BYTES};
+use crate::send::coalesce::{GsoBatch, MAX_BATCH_BYTES, Segmenting};
 use crate::send::msg::SendMsg;
-use crate::send::wire::{Wiring, wire};
+use crate::send::wire::wire;
 use crate::sys::{
     self, AsSocket, Backend, BorrowedSocket, MAX_BATCH, RecvFlags, RecvStorage, SendFlags,
     SendStorage, Taken,
@@ -237,45 +237,45 @@ impl MmsgBuf {
         let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
         self.send.reserve(msgs.len(), 0)?;
         let mut headers = self.send.begin();
-        wire(&mut headers, &mut self.batches, socket, msgs, Wiring::Plain)?;
+        wire(&mut headers, &mut self.batches, socket, msgs, None)?;
         headers.send(self.backend.unwrap_or_else(Backend::current), socket, flags)
     }
 
     /// Sends messages as GSO batches, by one system call.
-    ///
-    /// # Errors
-    ///
-    /// A message that cannot be put into a header. The error of the system call is in [`GsoSend`].
     #[inline]
     pub(crate) fn send_gso(
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
-        wiring: Wiring,
+        segmenting: Segmenting<'_>,
         flags: SendFlags,
-    ) -> io::Result<GsoSend<'_>> {
-        let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
-        let joins = matches!(wiring, Wiring::Gso { .. }) && msgs.len() > 1;
-        let bytes = || msgs.iter().fold(0, |sum: usize, msg| sum.saturating_add(msg.len()));
-        // The first batch must fit, however long it is.
-        let copies = if joins { bytes().clamp(MAX_BATCH_BYTES, MAX_COPIES) } else { 0 };
-        self.send.reserve(msgs.len(), copies)?;
+    ) -> GsoSend<'_> {
         self.batches.clear();
-        self.batches.try_reserve(msgs.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let mut headers = self.send.begin();
-        wire(&mut headers, &mut self.batches, socket, msgs, wiring)?;
-        let backend = self.backend.unwrap_or_else(Backend::current);
-        let (sent, error) = match headers.send(backend, socket, flags) {
+        let (sent, error) = match self.try_send_gso(socket, msgs, segmenting, flags) {
             Ok(sent) => (sent, None),
             Err(error) => (0, Some(error)),
         };
         let (sent, rest) = self.batches.split_at(sent);
-        Ok(GsoSend { sent, next: rest.first().copied(), error })
+        GsoSend { sent, next: rest.first().copied(), error }
     }
 
-    /// The messages in the first header of the last [`send_gso`](Self::send_gso).
-    pub(crate) fn first_batch(&self) -> Option<GsoBatch> {
-        self.batches.first().copied()
+    #[inline]
+    fn try_send_gso(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &[SendMsg<'_>],
+        segmenting: Segmenting<'_>,
+        flags: SendFlags,
+    ) -> io::Result<usize> {
+        let joins = segmenting.max_segments > 1 && msgs.len() > 1;
+        let bytes = || msgs.iter().fold(0, |sum: usize, msg| sum.saturating_add(msg.len()));
+        // The first batch must fit, however long it is.
+        let copies = if joins { bytes().clamp(MAX_BATCH_BYTES, MAX_COPIES) } else { 0 };
+        self.send.reserve(msgs.len(), copies)?;
+        self.batches.try_reserve(msgs.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut headers = self.send.begin();
+        wire(&mut headers, &mut self.batches, socket, msgs, Some(segmenting))?;
+        headers.send(self.backend.unwrap_or_else(Backend::current), socket, flags)
     }
 }
 
@@ -285,7 +285,7 @@ pub(crate) struct GsoSend<'a> {
     pub(crate) sent: &'a [GsoBatch],
     /// The header after them.
     pub(crate) next: Option<GsoBatch>,
-    /// Its error, which the kernel says only for the first header.
+    /// Its error, reported only if the first header fails. Without a header, why there is none.
     pub(crate) error: Option<io::Error>,
 }
 

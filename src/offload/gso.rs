@@ -1,8 +1,8 @@
 //! Sending with GSO.
 //!
 //! A call offers its messages to the kernel as GSO batches. If the kernel stops at a batch, the call offers the rest
-//! once more, without waiting, because `sendmmsg` hides every error but that of its first message. If the kernel
-//! rejects the batch, the rest goes as single datagrams, each with its own result.
+//! once more, without waiting, because `sendmmsg` hides every error but that of its first message. After a rejected
+//! batch the next offer begins with its datagrams, and goes on with GSO batches.
 
 use std::io;
 use std::mem;
@@ -12,13 +12,13 @@ use super::counters::add;
 use super::state::OffloadState;
 use crate::arena::MmsgBuf;
 use crate::events;
-use crate::send::coalesce::{GsoBatch, own_segment_size};
+use crate::send::coalesce::{GsoBatch, MAX_BATCH_BYTES, Segmenting, own_segment_size};
 use crate::send::msg::SendMsg;
-use crate::send::wire::Wiring;
-use crate::sys::{self, BorrowedSocket, Payload, Rejection, SendFlags};
+use crate::send::row::{self, ROW};
+use crate::sys::{self, BorrowedSocket, Dest, MAX_BATCH, Payload, Rejection, SendFlags, numbers};
 
-/// How many datagrams of a message with its own segment size are offered at once.
-const SEGMENTS_PER_OFFER: usize = 64;
+/// How many rejected batches a call remembers.
+const REMEMBERED: usize = 8;
 
 impl OffloadState {
     /// Sends messages in order.
@@ -32,31 +32,18 @@ impl OffloadState {
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
     ) -> io::Result<usize> {
+        let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
         if msgs.is_empty() {
             return Ok(0);
         }
+        let max_segments = if self.status.permits() { self.max_segments } else { 0 };
+        let segmenting = Segmenting { max_segments, tos: self.sends_tos(), rejected: &[] };
         let mut call = Call { state: self, arena, socket };
-        let (max_segments, tos) = (self.max_segments, self.sends_tos());
-        let wiring = match self.status.permits() {
-            true => Wiring::Gso { max_segments, tos },
-            false => Wiring::Single { tos },
-        };
-        let Progress { mut messages, mut stopped } = call.offer(msgs, wiring, SendFlags::NONE)?;
-        if let Stopped::AtBatch(None) = stopped {
-            let rest = &msgs[messages..];
-            let Ok(more) = call.offer(rest, wiring, SendFlags::DONT_WAIT) else {
-                return Ok(messages);
-            };
-            (messages, stopped) = (messages + more.messages, more.stopped);
+        let offered = call.offer(msgs, segmenting, SendFlags::NONE);
+        if offered.messages == msgs.len() {
+            return Ok(msgs.len());
         }
-        let (Stopped::AtBatch(Some(error)) | Stopped::AtMessage(Some(error))) = stopped else {
-            return Ok(messages);
-        };
-        match call.fall_back(&msgs[messages..], wiring, error) {
-            Ok(sent) => Ok(messages + sent),
-            Err(error) if messages == 0 => Err(error),
-            Err(_) => Ok(messages),
-        }
+        call.go_on(msgs, segmenting, offered)
     }
 }
 
@@ -67,96 +54,153 @@ struct Call<'c> {
     socket: BorrowedSocket<'c>,
 }
 
-/// How many of the offered messages were sent, and where the kernel stopped.
-struct Progress {
+/// The outcome of one offer.
+struct Offered {
+    /// The number of messages sent.
     messages: usize,
-    stopped: Stopped,
+    /// The header at which the kernel stopped.
+    next: Option<GsoBatch>,
+    /// Why it stopped, reported only if nothing was sent.
+    error: Option<io::Error>,
 }
 
-/// Where the kernel stopped. It reports the error only if it stopped at the first header.
-enum Stopped {
-    Nowhere,
-    AtMessage(Option<io::Error>),
-    AtBatch(Option<io::Error>),
+/// What the errors of a call change in its next offers.
+struct Lessons<'m> {
+    /// 0 while GSO is off.
+    max_segments: usize,
+    tos: bool,
+    /// The last batches that the kernel rejected: their destination and segment size.
+    rejected: [(Dest<'m>, usize); REMEMBERED],
+    rejections: usize,
+    /// A batch that met an error, while its datagrams are offered.
+    pending: Option<Rejected>,
+}
+
+struct Rejected {
+    error: io::Error,
+    cause: Option<Rejection>,
+    segment: usize,
 }
 
 impl Call<'_> {
-    /// Offers messages to the kernel, and counts those it takes. Without GSO, a message with its own segment size is
-    /// sent alone.
+    /// Offers messages to the kernel, and counts those it takes. A message that must be segmented in user space is sent
+    /// alone.
     fn offer(
         &mut self,
         msgs: &[SendMsg<'_>],
-        wiring: Wiring,
+        segmenting: Segmenting<'_>,
         flags: SendFlags,
-    ) -> io::Result<Progress> {
-        if let (Wiring::Single { .. }, Some(size)) = (wiring, own_segment_size(&msgs[0])) {
-            return self.send_segments(&msgs[0], size.into(), wiring, flags);
+    ) -> Offered {
+        let own_size = own_segment_size(&msgs[0]).map(usize::from);
+        if let Some(size) = own_size.filter(|size| !segmenting.permits(&msgs[0], *size)) {
+            let sent = self.send_segments(&msgs[0], size, segmenting, flags);
+            return sent.unwrap_or_else(|error| Offered {
+                messages: 0,
+                next: None,
+                error: Some(error),
+            });
         }
-        let offered = self.arena.send_gso(self.socket, msgs, wiring, flags)?;
+        let offered = self.arena.send_gso(self.socket, msgs, segmenting, flags);
         let messages = self.state.counters.sent(offered.sent);
-        let stopped = match offered.next {
-            None => Stopped::Nowhere,
-            Some(batch) if batch.is_segmented() => Stopped::AtBatch(offered.error),
-            Some(_) => Stopped::AtMessage(offered.error),
-        };
-        Ok(Progress { messages, stopped })
+        Offered { messages, next: offered.next, error: offered.error }
     }
 
-    /// Sends messages again after the first one, or the GSO batch that it begins, met an error: without its TOS, or all
-    /// of them without GSO.
+    /// Goes on after an offer of which only a part was sent, until a message fails or the socket is full.
     ///
     /// # Errors
     ///
-    /// The error of the first message.
+    /// The error of the first message, of which no datagram was sent.
     #[cold]
-    fn fall_back(
+    fn go_on<'m>(
         &mut self,
-        msgs: &[SendMsg<'_>],
-        wiring: Wiring,
-        error: io::Error,
+        msgs: &'m [SendMsg<'m>],
+        start: Segmenting<'_>,
+        mut offered: Offered,
     ) -> io::Result<usize> {
+        let mut lessons = Lessons::new(start);
+        let mut sent = 0;
+        loop {
+            sent += offered.messages;
+            if offered.messages > 0 {
+                self.note(&mut lessons, start);
+            }
+            let Some(next) = msgs.get(sent) else { return Ok(sent) };
+            let flags = match (offered.error, offered.next) {
+                (Some(error), batch) => match self.learn(&mut lessons, start, next, batch, error) {
+                    Err(error) if sent == 0 => return Err(error),
+                    Err(_) => return Ok(sent),
+                    Ok(()) => SendFlags::NONE,
+                },
+                (None, _) if offered.messages == 0 => return Ok(sent),
+                // The count hides the batch's error.
+                (None, Some(batch)) if batch.is_segmented() => SendFlags::DONT_WAIT,
+                (None, Some(_)) => return Ok(sent),
+                // The next message must be segmented in user space, or fits no header.
+                (None, None) => SendFlags::NONE,
+            };
+            let Lessons { max_segments, tos, ref rejected, .. } = lessons;
+            offered = self.offer(&msgs[sent..], Segmenting { max_segments, tos, rejected }, flags);
+        }
+    }
+
+    /// Changes the next offer after an error of the header that begins with `first`: a batch goes as its datagrams, and
+    /// a message without its TOS.
+    ///
+    /// # Errors
+    ///
+    /// The error, if it is the message's own or about none.
+    fn learn<'m>(
+        &self,
+        lessons: &mut Lessons<'m>,
+        start: Segmenting<'_>,
+        first: &SendMsg<'m>,
+        header: Option<GsoBatch>,
+        error: io::Error,
+    ) -> io::Result<()> {
         use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
-        // These errors are not about a message of the call.
         if [WouldBlock, Interrupted, ConnectionRefused].contains(&error.kind()) {
             return Err(error);
         }
-        let has_tos = || msgs[0].options().is_ok_and(|options| options.tos.is_some());
-        if wiring.tos() && sys::may_be_about_tos(&error) && has_tos() {
-            let sent = self.offer(msgs, wiring.without_tos(), SendFlags::NONE)?;
-            if sent.messages > 0 {
-                self.state.rejects_tos.store(true, Ordering::Relaxed);
-                return Ok(sent.messages);
+        if let Some(batch) = header.filter(GsoBatch::is_segmented) {
+            // An ICMP error about another datagram may have the same number as a missing offload.
+            let cause = sys::segmentation_rejected(&error).filter(|cause| {
+                *cause == Rejection::Size || !sys::may_be_unrelated_icmp(self.socket, &error)
+            });
+            match cause {
+                Some(Rejection::Unsupported) => lessons.max_segments = 0,
+                _ => lessons.remember(first.dest, batch.segment),
             }
+            lessons.pending = Some(Rejected { error, cause, segment: batch.segment });
+            return Ok(());
         }
-        let batch = self.arena.first_batch().filter(GsoBatch::is_segmented);
-        let (Some(batch), Wiring::Gso { tos, .. }) = (batch, wiring) else { return Err(error) };
-        let sent = self.offer(msgs, Wiring::Single { tos }, SendFlags::NONE)?;
-        if let (0, Stopped::AtMessage(Some(error))) = (sent.messages, sent.stopped) {
-            // The kernel may reject both the TOS and GSO.
-            return self.fall_back(msgs, Wiring::Single { tos }, error);
+        let has_tos = || first.options().is_ok_and(|options| options.tos.is_some());
+        if lessons.tos && sys::may_be_about_tos(&error) && has_tos() {
+            // The kernel may have rejected the message's batch for its TOS, too.
+            *lessons = Lessons { tos: false, ..Lessons::new(start) };
+            return Ok(());
         }
-        self.note_rejection(batch, &error);
-        Ok(sent.messages)
+        Err(error)
     }
 
-    /// Counts a rejected batch whose datagrams the kernel takes, and turns GSO off if the path does not support it.
-    fn note_rejection(&self, batch: GsoBatch, error: &io::Error) {
-        let counters = &self.state.counters;
-        match sys::segmentation_rejected(error) {
-            // An ICMP error may have the same number.
-            Some(Rejection::Unsupported) if sys::may_be_unrelated_icmp(self.socket, error) => {}
-            Some(Rejection::Unsupported) => {
-                self.state.status.reject();
-                add(&counters.rejected_unsupported, 1);
-                events::gso_rejected(error, batch.segment, true);
-            }
-            Some(Rejection::Size) => {
-                add(&counters.rejected_size, 1);
-                events::gso_rejected(error, batch.segment, false);
-            }
-            // An error of a firewall or a full queue says nothing about GSO.
-            None => {}
+    /// Notes what an offer has shown that took a message: why the kernel had rejected it before.
+    fn note(&self, lessons: &mut Lessons<'_>, start: Segmenting<'_>) {
+        if start.tos && !lessons.tos {
+            self.state.rejects_tos.store(true, Ordering::Relaxed);
         }
+        let Some(Rejected { error, cause: Some(cause), segment }) = lessons.pending.take() else {
+            // An error of a firewall or a full queue says nothing about GSO.
+            return;
+        };
+        let counters = &self.state.counters;
+        let counter = match cause {
+            Rejection::Unsupported => {
+                self.state.status.reject();
+                &counters.rejected_unsupported
+            }
+            Rejection::Size => &counters.rejected_size,
+        };
+        add(counter, 1);
+        events::gso_rejected(&error, segment, cause == Rejection::Unsupported);
     }
 
     /// Sends the datagrams of a message with its own segment size. Once the kernel has taken one, the message counts as
@@ -164,15 +208,22 @@ impl Call<'_> {
     ///
     /// # Errors
     ///
+    /// The kernel's, for what GSO does not carry: `EMSGSIZE` for too many bytes, `EINVAL` for too many segments. Else
     /// `OutOfMemory`.
     #[cold]
     fn send_segments(
         &mut self,
         msg: &SendMsg<'_>,
         size: usize,
-        wiring: Wiring,
+        segmenting: Segmenting<'_>,
         flags: SendFlags,
-    ) -> io::Result<Progress> {
+    ) -> io::Result<Offered> {
+        if msg.len() > MAX_BATCH_BYTES {
+            return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
+        }
+        if msg.len().div_ceil(size) > numbers::MAX_OWN_SEGMENTS {
+            return Err(io::Error::from_raw_os_error(numbers::EINVAL));
+        }
         let mut gathered = mem::take(&mut self.arena.gathered);
         gathered.clear();
         let data = match msg.payload {
@@ -183,9 +234,9 @@ impl Call<'_> {
                 &gathered
             }
         };
-        let sent = self.send_datagrams(msg, data, size, wiring, flags);
+        let sent = self.send_datagrams(msg, data, size, segmenting, flags);
         self.arena.gathered = gathered;
-        sent
+        Ok(sent)
     }
 
     fn send_datagrams<'m>(
@@ -193,28 +244,41 @@ impl Call<'_> {
         msg: &SendMsg<'m>,
         data: &'m [u8],
         size: usize,
-        wiring: Wiring,
+        segmenting: Segmenting<'_>,
         flags: SendFlags,
-    ) -> io::Result<Progress> {
+    ) -> Offered {
+        let mut row = row::row();
         let (mut sent, all) = (0, data.len().div_ceil(size));
         while sent < all {
-            let mut row = [msg.segment(&[]); SEGMENTS_PER_OFFER];
-            let mut count = 0;
-            for (place, data) in row.iter_mut().zip(data[sent * size..].chunks(size)) {
-                *place = msg.segment(data);
-                count += 1;
-            }
-            let offered = self.arena.send_gso(self.socket, &row[..count], wiring, flags)?;
-            let taken = self.state.counters.sent(offered.sent);
+            let mut datagrams = data[sent * size..].chunks(size).map(|data| msg.segment(data));
+            let datagrams = row::fill(&mut row, ROW, &mut datagrams);
+            let offered = self.arena.send_gso(self.socket, datagrams, segmenting, flags);
+            let (taken, stopped) = (self.state.counters.sent(offered.sent), offered.next);
             if taken == 0 && sent == 0 {
-                return Ok(Progress { messages: 0, stopped: Stopped::AtMessage(offered.error) });
+                return Offered { messages: 0, next: stopped, error: offered.error };
             }
             if taken == 0 {
                 add(&self.state.counters.dropped, all - sent);
-                break;
+                return Offered { messages: 1, next: stopped, error: None };
             }
             sent += taken;
         }
-        Ok(Progress { messages: 1, stopped: Stopped::Nowhere })
+        Offered { messages: 1, next: None, error: None }
+    }
+}
+
+impl Lessons<'_> {
+    fn new(start: Segmenting<'_>) -> Self {
+        let Segmenting { max_segments, tos, .. } = start;
+        let rejected = [(Dest::None, usize::MAX); REMEMBERED];
+        Self { max_segments, tos, rejected, rejections: 0, pending: None }
+    }
+}
+
+impl<'m> Lessons<'m> {
+    /// Remembers a rejected batch in place of the oldest one.
+    fn remember(&mut self, dest: Dest<'m>, segment: usize) {
+        self.rejected[self.rejections % REMEMBERED] = (dest, segment);
+        self.rejections += 1;
     }
 }

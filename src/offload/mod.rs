@@ -32,8 +32,8 @@ use crate::sys::{self, AsSocket};
 /// [`RecvBatch::iter`](crate::RecvBatch::iter) and [`Message::datagrams`](crate::Message::datagrams) yield its
 /// segments; a `RecvMsg` has them as `msg.message().datagrams()`.
 ///
-/// Results count messages, and order is kept. If the kernel rejects a GSO batch, its datagrams are sent one by one
-/// within the call, each with its own result. Without offload an `Offload` works like the plain socket.
+/// Counts are in messages; order is preserved. If the kernel rejects a GSO batch, the call sends its datagrams one by
+/// one, each with its own result, and goes on with GSO batches. Without offload an `Offload` works like the plain socket.
 ///
 /// ```
 /// use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
@@ -54,16 +54,17 @@ use crate::sys::{self, AsSocket};
 ///
 /// - Below the socket a GSO batch stays whole: a full queue of a device or a virtual router drops all of it, and with
 ///   [`ERRORS`](crate::Ancillary::ERRORS) a refused batch makes one report.
-/// - `send_batch` may make more system calls: to learn why the first one stopped at a GSO batch, and to send the
-///   datagrams of a rejected batch.
+/// - `send_batch` may make more system calls: two for each rejected GSO batch, to learn the error and to go on. Within a
+///   call it does not try longer segments again to the last eight destinations that rejected some.
 /// - With GRO on, receives need buffers for coalesced messages ([below](#memory)).
 ///
 /// # Messages with a segment size
 ///
 /// A message with its own [segment size](crate::SendMeta::segment_size) goes to the kernel as it is. If the kernel
-/// rejects it, or while GSO is off, it is segmented in user space. It counts as sent once the kernel has taken one of
-/// its datagrams. If the kernel then stops (a full socket, a timeout, an error), the rest is dropped, as in a device's
-/// queue, and counted ([`Counters::dropped`]). An error means that the kernel took none.
+/// rejects it, or while GSO is off, it is segmented in user space, unless no kernel would carry it: over 65,507 bytes the
+/// error is `EMSGSIZE`, over 128 segments (Windows: 512) `EINVAL`. It counts as sent once the kernel has taken one of its
+/// datagrams. If the kernel then stops (a full socket, a timeout, an error), the rest is dropped, as in a device's queue,
+/// and counted ([`Counters::dropped`]). An error means that the kernel took none.
 ///
 /// # The don't-fragment bit
 ///
@@ -85,7 +86,7 @@ use crate::sys::{self, AsSocket};
 ///   [`OffloadBuilder::force_gso`] turns it on there. A virtual machine does not see which kernel its
 ///   host runs: if throughput collapses there, try `MMSG_OFFLOAD=0`.
 /// - If a path rejects a GSO batch (`EIO`, `EOPNOTSUPP`) but takes its datagrams, GSO is off for the socket for a
-///   minute. A batch that is rejected for its size only costs one more call.
+///   minute.
 /// - GSO is off while [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on, since the kernel reports one time and
 ///   one number for a whole GSO batch. Turn it on before the socket is wrapped, or call [`set_gso`](Self::set_gso)
 ///   afterwards.

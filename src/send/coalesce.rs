@@ -11,6 +11,26 @@ use crate::sys::{CONTROL_SPACE, ControlMessages, Dest};
 /// 791, RFC 768). IPv6 allows 20 bytes more, but Linux rejects such a batch on some devices.
 pub(crate) const MAX_BATCH_BYTES: usize = 65_535 - 20 - 8;
 
+/// How an `Offload` sends the messages of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Segmenting<'s> {
+    /// The maximum number of messages in a GSO batch; 0 while GSO is off.
+    pub(crate) max_segments: usize,
+    /// Whether messages keep their TOS. Some kernels reject it.
+    pub(crate) tos: bool,
+    /// Destinations and segment sizes that the kernel rejected. Longer segments would not pass either.
+    pub(crate) rejected: &'s [(Dest<'s>, usize)],
+}
+
+impl Segmenting<'_> {
+    /// Whether the kernel may segment `msg` into segments of this size.
+    #[inline]
+    pub(crate) fn permits(&self, msg: &SendMsg<'_>, segment: usize) -> bool {
+        let was_rejected = |(dest, size): &(Dest<'_>, usize)| *dest == msg.dest && segment >= *size;
+        self.max_segments > 0 && !self.rejected.iter().any(was_rejected)
+    }
+}
+
 /// The messages of one header: a single one, or several as a GSO batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GsoBatch {
@@ -84,8 +104,13 @@ impl<'r, 'm> Joining<'r, 'm> {
 #[inline]
 pub(crate) fn own_segment_size(msg: &SendMsg<'_>) -> Option<u16> {
     let size = msg.segment_option()?;
-    let is_used = size > 0 && usize::from(size) < msg.len();
-    (is_used && !has(msg.raw_control(), &[numbers::SEGMENT])).then_some(size)
+    (size > 0 && usize::from(size) < msg.len()).then_some(size)
+}
+
+/// Whether the message's raw control messages have a segment size.
+#[inline]
+pub(crate) fn has_raw_segment_size(msg: &SendMsg<'_>) -> bool {
+    has(msg.raw_control(), &[numbers::SEGMENT])
 }
 
 /// Whether the message's options mean the same for a whole batch, and leave space for a segment size.
@@ -98,6 +123,7 @@ fn may_join(msg: &SendMsg<'_>) -> bool {
         && !has(control, &[numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER])
 }
 
+#[inline]
 fn has(control: &[u8], any: &[Option<CmsgType>]) -> bool {
     !control.is_empty()
         && ControlMessages::new(control)

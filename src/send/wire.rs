@@ -4,35 +4,15 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 
-use super::coalesce::{GsoBatch, Joining, own_segment_size};
+use super::coalesce::{GsoBatch, Joining, Segmenting, has_raw_segment_size, own_segment_size};
 use super::msg::SendMsg;
 use crate::ancillary::{SendMeta, invalid};
 use crate::sys::{self, BorrowedSocket, Dest, Payload, SendHeaders};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wiring {
-    /// A header for each message, with the options that it asks for.
-    Plain,
-    /// Messages form GSO batches of up to `max_segments`. `tos` says whether a TOS goes with them: some kernels reject it.
-    Gso { max_segments: usize, tos: bool },
-    /// Like `Gso`, but with a header for each datagram. Wiring stops before a message with its own segment size.
-    Single { tos: bool },
-}
-
-impl Wiring {
-    pub(crate) fn tos(self) -> bool {
-        !matches!(self, Self::Gso { tos: false, .. } | Self::Single { tos: false })
-    }
-
-    pub(crate) fn without_tos(self) -> Self {
-        match self {
-            Self::Gso { max_segments, .. } => Self::Gso { max_segments, tos: false },
-            _ => Self::Single { tos: false },
-        }
-    }
-}
-
-/// Fills headers with messages in order, as many as there is room for, and describes each header in `batches`.
+/// Fills headers with messages in order, as many as there is room for. Without `segmenting` each message has a header and
+/// the options that it asks for. With it, messages form GSO batches, and `batches` describes each header.
+///
+/// Stops before a message with its own segment size that the kernel must not segment.
 ///
 /// # Errors
 ///
@@ -42,33 +22,34 @@ pub(crate) fn wire<'a>(
     batches: &mut Vec<GsoBatch>,
     socket: BorrowedSocket<'_>,
     msgs: &'a [SendMsg<'a>],
-    wiring: Wiring,
+    segmenting: Option<Segmenting<'_>>,
 ) -> io::Result<()> {
-    let mut encoder = Encoder { socket, wiring, peer_is_v4: None, last: None };
+    let tos = segmenting.map(|segmenting| segmenting.tos);
+    let mut encoder = Encoder { socket, tos, peer_is_v4: None, last: None };
     let mut rest = msgs;
     while let (false, [first, others @ ..]) = (headers.is_full(), rest) {
         if !headers.open(&first.dest, first.payload) {
             let reason = "SendMsg::unix_dest is not a valid Unix address on this platform";
             return unless_first(headers, invalid(reason));
         }
-        let own_size = if wiring == Wiring::Plain { None } else { own_segment_size(first) };
-        let batch = match (wiring, own_size) {
-            (Wiring::Single { .. }, Some(_)) => break,
-            (Wiring::Gso { .. }, Some(size)) => {
-                GsoBatch { segment: size.into(), ..GsoBatch::single(first.len()) }
+        let mut batch = GsoBatch::single(first.len());
+        if let Some(segmenting) = &segmenting {
+            if let Some(size) = own_segment_size(first) {
+                batch.segment = size.into();
+                if !segmenting.permits(first, batch.segment) {
+                    break;
+                }
+            } else if !others.is_empty() && segmenting.permits(first, batch.segment) {
+                batch = join(headers, rest, segmenting.max_segments);
             }
-            (Wiring::Gso { max_segments, .. }, None) if !others.is_empty() => {
-                join(headers, rest, max_segments)
-            }
-            _ => GsoBatch::single(first.len()),
-        };
+        }
         // A segment's length fits 16 bits, since even a whole batch's does.
         let size = batch.is_segmented().then_some(batch.segment as u16);
         if let Err(error) = encoder.write(headers, first, size) {
             return unless_first(headers, error);
         }
         headers.complete();
-        if wiring != Wiring::Plain {
+        if segmenting.is_some() {
             batches.push(batch);
         }
         rest = &rest[batch.messages..];
@@ -144,7 +125,8 @@ fn copy(msg: &SendMsg<'_>, free: &mut &mut [u8]) {
 /// Writes options as control messages. Consecutive messages usually have the same options, and then share them.
 struct Encoder<'s, 'a> {
     socket: BorrowedSocket<'s>,
-    wiring: Wiring,
+    /// Whether messages keep their TOS, on an `Offload`.
+    tos: Option<bool>,
     /// Whether a connected socket's peer has an IPv4 address, once known.
     peer_is_v4: Option<bool>,
     last: Option<Encoded<'a>>,
@@ -191,9 +173,12 @@ impl<'a> Encoder<'_, 'a> {
         segment_size: Option<u16>,
     ) -> io::Result<()> {
         let (mut options, raw) = (msg.options()?, msg.raw_control());
-        if self.wiring != Wiring::Plain {
-            options.segment_size = segment_size;
-            options.tos = options.tos.filter(|_| self.wiring.tos());
+        if let Some(tos) = self.tos {
+            options.tos = options.tos.filter(|_| tos);
+            // Beside a raw one it stays: the same option twice is an error.
+            if !has_raw_segment_size(msg) {
+                options.segment_size = segment_size;
+            }
         }
         if options == SendMeta::new() {
             headers.set_control(raw);

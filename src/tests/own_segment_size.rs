@@ -56,20 +56,23 @@ fn s4_a_message_whose_segment_size_is_rejected_is_segmented_in_user_space() {
     }
 }
 
-/// A message that is segmented in user space is the last one of its call.
+/// The rest of the call goes on, and does not try the size again.
 #[cfg(mmsg_calls)]
 #[test]
-fn s4_a_rejected_message_with_a_segment_size_ends_the_call_with_a_count() {
+fn s4_g2_what_follows_a_rejected_message_with_a_segment_size_goes_in_the_same_call() {
     let Some(net) = Net::new() else { return };
     let data = data();
     let plain = SendMsg::to(net.to(1), &data);
     let msgs = [own(&net, &data), own(&net, &data), plain, own(&net, &data), plain];
     Backend::Mmsg.make_process_default().unwrap();
     fault::script([(Call::SendMmsg, Fate::Fail(errno::EINVAL))]);
-    assert_eq!(net.near.send_batch(&msgs).unwrap(), 1);
-    assert_eq!(calls(), [(Call::SendMmsg, 5), (Call::SendMmsg, 4)]);
+    assert_eq!(net.near.send_batch(&msgs).unwrap(), 5);
+    let (segments, single) = ((Call::SendMmsg, 4), (Call::SendMsg, 1));
+    let made = [(Call::SendMmsg, 5), segments, segments, single, segments, single];
+    assert_eq!(calls(), made);
     assert_eq!(net.near.counters().rejected_size, 1);
-    assert_eq!(net.delivered(), [pieces(&data), vec![]]);
+    let all = [[pieces(&data), pieces(&data), pieces(&data)].concat(), vec![data.clone(); 2]];
+    assert_eq!(net.delivered(), all);
 
     // A message that the kernel segments counts as one batch.
     let before = net.near.counters();
@@ -102,6 +105,8 @@ fn d8_a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counte
             let msgs = [plain, msg, plain];
             let mut fates = vec![(Call::SendMsg, Fate::Kernel)];
             fates.extend(stopped_send(backend, 4, k, code));
+            // The count of the first message hides the error.
+            fates.extend((k == 0).then_some((send_call(backend, 4), Fate::Fail(code))));
             // The other datagrams meet the error again. The call returns only an error of the first datagram.
             fates.extend((k > 0).then_some((send_call(backend, 4 - k), Fate::Fail(code))));
             fault::script(fates);
@@ -176,7 +181,7 @@ fn d20_a_message_of_many_buffers_is_segmented_in_user_space() {
     for ((backend, parts), size) in BACKENDS
         .into_iter()
         .flat_map(|b| [(b, &parts), (b, &with_empties)])
-        .flat_map(|case| [7, 30, 1_000, 1_999].map(|size| (case, size)))
+        .flat_map(|case| [16, 30, 1_000, 1_999].map(|size| (case, size)))
     {
         backend.make_process_default().unwrap();
         net.near.set_gso(false);
@@ -203,4 +208,64 @@ fn s6_a_segment_size_among_raw_control_messages_is_heeded() {
     fault::script([]);
     assert_eq!(net.near.send_batch(&msgs).unwrap(), 2);
     assert_eq!(net.delivered(), [[pieces(&data), pieces(&data)].concat(), vec![]]);
+}
+
+/// A plain socket says the same.
+#[test]
+fn g15_what_gso_does_not_carry_is_refused_with_gso_and_without() {
+    let Some(net) = Net::new() else { return };
+    let data = vec![7; 70_000];
+    let cases = [
+        (65_508, 1_200, errno::EMSGSIZE),
+        (70_000, 1, errno::EMSGSIZE),
+        (60_000, 1, errno::EINVAL),
+        (513 * 10, 10, errno::EINVAL),
+    ];
+    for (backend, (len, size, code)) in BACKENDS.into_iter().flat_map(|b| cases.map(|c| (b, c))) {
+        backend.make_process_default().unwrap();
+        let msg = SendMsg::to(net.to(0), &data[..len]).with_segment_size(size);
+        let plain = net.near.get_ref().send_batch(&[msg, msg]);
+        if cfg!(linux_like) {
+            assert_eq!(errno(plain), code, "{len} {size}");
+        }
+        for gso in [true, false] {
+            net.near.set_gso(gso);
+            fault::script([]);
+            assert_eq!(errno(net.near.send_batch(&[msg, msg])), code, "{len} {size} {gso}");
+            assert_eq!(calls().len(), usize::from(gso), "{len} {size}");
+            // The messages before it are sent.
+            let before = SendMsg::to(net.to(0), b"before");
+            assert_eq!(net.near.send_batch(&[before, msg]).unwrap(), 1);
+        }
+        assert_eq!(net.delivered(), [vec![b"before".to_vec(); 2], vec![]]);
+    }
+    // The most that a kernel carries goes both ways.
+    let most = SendMsg::to(net.to(0), &data[..1_280]).with_segment_size(10);
+    for gso in [true, false] {
+        net.near.set_gso(gso);
+        assert_eq!(net.near.send_batch(&[most]).unwrap(), 1);
+        assert_eq!(net.delivered(), [vec![vec![7; 10]; 128], vec![]]);
+    }
+}
+
+#[test]
+fn g5_a_segment_size_that_is_set_twice_is_an_error_on_every_socket() {
+    let Some(net) = Net::new() else { return };
+    let data = data();
+    let mut control = ControlBuf::new();
+    let (level, kind) = crate::sys::numbers::SEGMENT.expect("Linux has it");
+    let (short, long) = (1u16.to_ne_bytes(), 1u32.to_ne_bytes());
+    let size = if crate::sys::numbers::SEGMENT_LEN == 2 { &short[..] } else { &long };
+    control.push(level, kind, size).unwrap();
+    for size in [3, 35, 100] {
+        let msg = SendMsg::to(net.to(0), &data).with_segment_size(size).with_control(&control);
+        let plain = net.near.get_ref().send_batch(&[msg]).unwrap_err();
+        assert_eq!(plain.kind(), io::ErrorKind::InvalidInput);
+        for gso in [true, false] {
+            net.near.set_gso(gso);
+            let error = net.near.send_batch(&[msg]).unwrap_err();
+            assert_eq!((error.kind(), error.raw_os_error()), (plain.kind(), None), "{size} {gso}");
+        }
+    }
+    assert_eq!(net.delivered(), [const { Vec::<Vec<u8>>::new() }; 2]);
 }

@@ -9,12 +9,13 @@ use crate::common::sockets::unix_pair;
 use crate::common::{TIME_LIMIT, numbered, tick, would_block};
 use mmsg::offload::OffloadState;
 use mmsg::{BatchSocket, BatchSocketExt, Offload, SendMsg, SendQueue, UnixAddr};
+use socket2::SockRef;
 
 /// Length of a datagram.
 const SIZE: usize = 10;
 
-/// More datagrams than a Unix socket accepts.
-const MANY: usize = 12_000;
+/// More datagrams than a Unix socket with a small send buffer accepts.
+const MANY: usize = 100;
 
 /// A message of `datagrams` different datagrams.
 fn data(datagrams: usize) -> Vec<u8> {
@@ -25,9 +26,16 @@ fn message(data: &[u8]) -> SendMsg<'_> {
     SendMsg::new(data).with_segment_size(SIZE as u16)
 }
 
+/// A socket with a small send buffer, and its peer.
+fn small_pair() -> (UnixDatagram, UnixDatagram) {
+    let (near, far) = unix_pair();
+    SockRef::from(&near).set_send_buffer_size(1).expect("the least there is");
+    (near, far)
+}
+
 /// A non-blocking socket that is soon full, and its peer.
 fn narrow() -> (Offload<UnixDatagram>, UnixDatagram) {
-    let (near, far) = unix_pair();
+    let (near, far) = small_pair();
     near.set_nonblocking(true).expect("an open socket");
     (Offload::new(near).expect("a Unix socket"), far)
 }
@@ -92,7 +100,7 @@ fn d8_the_messages_beside_one_that_is_dropped_have_results_of_their_own() {
 #[test]
 fn d8_a_send_timeout_is_honoured() {
     const TIMEOUT: Duration = Duration::from_millis(50);
-    let (near, far) = unix_pair();
+    let (near, far) = small_pair();
     near.set_write_timeout(Some(TIMEOUT)).expect("a timeout");
     let near = Offload::new(near).expect("a Unix socket");
     let data = data(MANY);
@@ -107,7 +115,7 @@ fn d8_a_send_timeout_is_honoured() {
 
 #[test]
 fn a_socket_that_waits_takes_all_of_a_message() {
-    let (near, far) = unix_pair();
+    let (near, far) = small_pair();
     let near = Offload::new(near).expect("a Unix socket");
     let data = data(MANY);
     thread::scope(|scope| {

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use super::*;
 use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
-use crate::send::wire::{Wiring, wire};
+use crate::send::wire::wire;
 use crate::sys::{SendStorage, borrow};
 
 /// A message to make: its destination, its length, its kind of options, and where its payload lies.
@@ -170,7 +170,7 @@ fn check_headers(msgs: &[SendMsg<'_>], max_segments: usize) {
     STORAGE.with_borrow_mut(|storage| {
         storage.reserve(msgs.len(), COPIES).expect("there is memory");
         let (mut headers, mut batches) = (storage.begin(), Vec::new());
-        let wiring = Wiring::Gso { max_segments, tos: true };
+        let wiring = Some(Segmenting { max_segments, tos: true, rejected: &[] });
         let wired =
             SOCKET.with(|socket| wire(&mut headers, &mut batches, borrow(socket), msgs, wiring));
         assert_eq!(headers.len(), batches.len());

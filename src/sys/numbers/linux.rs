@@ -32,6 +32,8 @@ pub(crate) const SEND_TTL: Option<CmsgType> = TTL;
 pub(crate) const SEGMENT: Option<CmsgType> = Some((UDP, 103));
 /// `UDP_MAX_SEGMENTS` in include/linux/udp.h up to Linux 6.8. Later kernels take 128, but a program cannot ask.
 pub(crate) const MAX_SEGMENTS: usize = 64;
+/// `UDP_MAX_SEGMENTS` of any kernel: a message with its own segment size may have as many segments.
+pub(crate) const MAX_OWN_SEGMENTS: usize = 128;
 pub(crate) const SEGMENT_MAY_BE_ZERO: bool = true;
 /// `UDP_CORK`, include/uapi/linux/udp.h
 pub(crate) const CORK: Option<OptionName> = Some((UDP, 1));

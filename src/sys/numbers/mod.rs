@@ -42,7 +42,7 @@ pub(crate) use platform::*;
 
 /// Address families and errors. Windows: ws2def.h, winsock2.h.
 #[cfg(unix)]
-pub(crate) use libc::{AF_INET, AF_INET6, AF_UNIX, EMSGSIZE, ENOBUFS};
+pub(crate) use libc::{AF_INET, AF_INET6, AF_UNIX, EINVAL, EMSGSIZE, ENOBUFS};
 #[cfg(windows)]
 pub(crate) const AF_INET: i32 = windows_sys::Win32::Networking::WinSock::AF_INET as i32;
 #[cfg(windows)]

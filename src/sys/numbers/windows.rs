@@ -28,6 +28,7 @@ pub(crate) const SEGMENT_NAME: &str = "UDP_SEND_MSG_SIZE";
 pub(crate) const SEGMENT_LEN: usize = 4;
 /// quinn-udp found this limit by trial. Windows documents none.
 pub(crate) const MAX_SEGMENTS: usize = 512;
+pub(crate) const MAX_OWN_SEGMENTS: usize = MAX_SEGMENTS;
 
 pub(crate) const RECV_PKTINFO_V4: Option<OptionName> = PKTINFO_V4;
 pub(crate) const RECV_PKTINFO_V6: Option<OptionName> = PKTINFO_V6;
@@ -54,4 +55,5 @@ pub(crate) const MTU_V4: Option<OptionName> = Some((IP, WinSock::IP_MTU));
 pub(crate) const MTU_V6: Option<OptionName> = Some((IPV6, WinSock::IPV6_MTU));
 
 pub(crate) const EMSGSIZE: i32 = WinSock::WSAEMSGSIZE;
+pub(crate) const EINVAL: i32 = WinSock::WSAEINVAL;
 pub(crate) const ENOBUFS: i32 = WinSock::WSAENOBUFS;
