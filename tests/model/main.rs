@@ -10,7 +10,6 @@ mod case;
 #[path = "../common/mod.rs"]
 mod common;
 mod datagram;
-mod doubles;
 mod net;
 mod ops;
 mod receive;

@@ -1,6 +1,7 @@
 //! Receives on real sockets.
 
 use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
 
 use mmsg::{Datagram, RecvBatch, RecvFlags, RecvMsg};
 
@@ -8,11 +9,13 @@ use super::datagram::Identity;
 use super::net::End;
 use super::ops::{Op, Receiving, RecvSpace};
 use super::run::{Actor, END};
+use super::send::sender;
 
 /// A received datagram with its reported length and source.
 struct OwnedDatagram {
     data: Vec<u8>,
     truncated: bool,
+    from: Option<SocketAddr>,
     dropped: Option<u32>,
 }
 
@@ -21,6 +24,7 @@ impl From<Datagram<'_>> for OwnedDatagram {
         Self {
             data: datagram.slices().collect::<Vec<_>>().concat(),
             truncated: datagram.truncated(),
+            from: datagram.addr(),
             dropped: datagram.meta().dropped,
         }
     }
@@ -30,6 +34,7 @@ impl Actor<'_> {
     /// Receives once and records the datagrams. Returns the number of messages.
     pub fn receive(&mut self, op: Op, way: Receiving, mut space: RecvSpace) -> usize {
         let end = Self::end(self.shared, &self.own, op);
+        let addrs = self.shared.net.addrs;
         let (at, peek) = (op.at, matches!(way, Receiving::Peek(_)));
         if self.shared.net.ends[at].has_gro() {
             // D19: a receive with GRO must offer space for coalesced messages.
@@ -64,6 +69,9 @@ impl Actor<'_> {
                 continue;
             }
             let identity = Identity::read(&got.data, got.truncated);
+            if let (Some(Identity::Numbered { stream, .. }), Some(addrs)) = (identity, addrs) {
+                assert_eq!(got.from, Some(addrs[sender(stream)]), "{identity:?}");
+            }
             if !self.shared.alone {
                 self.peeked[at] = None;
             }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use mmsg::{BatchSocketExt, Ecn, SendMsg};
 
-use super::datagram::{HEADER, Identity};
+use super::datagram::{HEADER, Identity, Stream};
 use super::net::cost;
 use super::ops::{Batch, Op, Sending, Shape};
 use super::run::Actor;
@@ -118,6 +118,11 @@ fn lend<R>(
     let both = msgs.iter().zip(data.iter().zip(&parts));
     let sends: Vec<_> = both.map(|(msg, (data, parts))| msg.to_send(data, parts, addrs)).collect();
     call(&sends)
+}
+
+/// Which socket sends a stream.
+pub fn sender(stream: Stream) -> usize {
+    usize::from(stream / 4 % 2)
 }
 
 impl Actor<'_> {

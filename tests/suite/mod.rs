@@ -4,7 +4,6 @@
 #![cfg_attr(not(unix), allow(unused_imports))]
 
 mod batches;
-mod doubles;
 mod empties;
 mod errors;
 mod families;
@@ -26,7 +25,6 @@ mod truncation;
 mod unix_sources;
 mod until;
 mod waiting;
-mod wrong_doubles;
 
 #[cfg(target_os = "linux")]
 mod control;

@@ -1,18 +1,26 @@
-//! Test doubles: `recv_batch` and `send_batch` are enough for all other methods to work.
+//! Test doubles: `recv_batch` and `send_batch` are enough for all other methods to work. Doubles that return wrong
+//! counts overflow nothing, and all calls end.
+
+mod common;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::SocketAddr;
+use std::sync::Mutex;
 
 use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMeta, RecvMsg, SendMsg, SendQueue};
+use proptest::prelude::*;
 
-use crate::common::sockets::udp4;
-use crate::common::{no_failure, numbered, would_block};
+use common::sockets::udp4;
+use common::{errno, no_failure, numbered, would_block};
+
+/// Doubles use no backend.
+const BACKEND: Option<mmsg::Backend> = None;
 
 /// An in-memory socket: stores sent messages, and receives from its inbox.
 #[derive(Default)]
-pub(super) struct Double {
+struct Double {
     inbox: RefCell<VecDeque<Vec<u8>>>,
     sent: RefCell<Vec<Vec<u8>>>,
     /// How many datagrams it accepts before it is full.
@@ -25,14 +33,14 @@ pub(super) struct Double {
 }
 
 /// A payload that the double rejects.
-pub(super) const BAD: &[u8] = b"bad";
+const BAD: &[u8] = b"bad";
 
 impl Double {
-    pub(super) fn with_capacity(capacity: usize) -> Self {
+    fn with_capacity(capacity: usize) -> Self {
         Self { capacity: capacity.into(), ..Self::default() }
     }
 
-    pub(super) fn with_inbox(datagrams: &[Vec<u8>]) -> Self {
+    fn with_inbox(datagrams: &[Vec<u8>]) -> Self {
         let addr = Some(SocketAddr::from(([192, 0, 2, 7], 7)));
         Self { inbox: RefCell::new(datagrams.to_vec().into()), addr, ..Self::default() }
     }
@@ -67,7 +75,7 @@ impl BatchSocket for Double {
     }
 }
 
-pub(super) fn messages(data: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
+fn messages(data: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
     data.iter().map(|data| SendMsg::new(data)).collect()
 }
 
@@ -199,26 +207,6 @@ fn a_double_sends_each_and_reports_failures() {
 }
 
 #[test]
-fn a_double_that_sends_nothing_without_an_error_ends_the_call() {
-    struct Stubborn;
-    impl BatchSocket for Stubborn {
-        fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-            Ok(0)
-        }
-        fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
-            Ok(0)
-        }
-    }
-    let data = numbered(3, 8);
-    let mut queue = SendQueue::new(1_000);
-    queue.push(&SendMsg::new(b"data")).expect("there is space");
-    assert_eq!(Stubborn.send_each(messages(&data), no_failure).expect("no error"), 0);
-    assert_eq!(Stubborn.flush(&mut queue).expect("no error"), 0);
-    assert_eq!(queue.len(), 1);
-    assert_eq!(Stubborn.recv_into(&mut RecvBatch::new(2, 2)).expect("no error"), 0);
-}
-
-#[test]
 fn a_double_may_fill_a_batch_itself() {
     /// Implements the optional `recv_into` too.
     struct Batched(Double);
@@ -311,5 +299,237 @@ fn e11_the_provided_methods_need_little_stack() {
             let thread = thread.spawn_scoped(scope, method).expect("a thread");
             thread.join().expect("the stack was large enough");
         });
+    }
+}
+
+#[test]
+fn an_error_behind_the_first_datagrams_ends_a_flush_with_a_count() {
+    /// Returns an error from its second call only.
+    #[derive(Default)]
+    struct Once(Cell<usize>);
+    impl BatchSocket for Once {
+        fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+            let calls = self.0.replace(self.0.get() + 1);
+            if calls == 1 { Err(ErrorKind::ConnectionRefused.into()) } else { Ok(msgs.len()) }
+        }
+    }
+    let (socket, data) = (Once::default(), numbered(300, 8));
+    let mut queue = SendQueue::new(1 << 20);
+    messages(&data).iter().for_each(|msg| queue.push(msg).expect("there is space"));
+    assert_eq!(socket.flush(&mut queue).expect("the first call takes them"), 256);
+    assert_eq!((socket.0.get(), queue.len()), (2, 44));
+    assert_eq!(socket.flush(&mut queue).expect("the rest is taken"), 44);
+
+    let (socket, mut failed) = (Once::default(), Vec::new());
+    let done = socket.send_each(messages(&data), |i, error| failed.push((i, error.kind())));
+    assert_eq!(done.expect("the socket takes messages"), 300);
+    assert_eq!(failed, [(256, ErrorKind::ConnectionRefused)]);
+}
+
+#[test]
+fn d11_failures_are_not_offered_with_all_that_follow_them() {
+    /// Rejects bad messages and counts the messages offered.
+    struct OfferCounter(Cell<usize>);
+    impl BatchSocket for OfferCounter {
+        fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+            self.0.set(self.0.get() + msgs.len());
+            match msgs.iter().position(|msg| msg.slices().next() == Some(BAD)) {
+                Some(0) => Err(ErrorKind::InvalidInput.into()),
+                Some(good) => Ok(good),
+                None => Ok(msgs.len()),
+            }
+        }
+    }
+    const N: usize = 4_096;
+    // Bad messages: all, none, every second, every hundredth, only the first.
+    for every in [1, usize::MAX, 2, 100, N] {
+        let bad = |i: usize| i % every == 0 && every < usize::MAX;
+        let msgs: Vec<_> =
+            (0..N).map(|i| SendMsg::new(if bad(i) { BAD } else { b"good" })).collect();
+        let (counting, mut failed) = (OfferCounter(Cell::new(0)), Vec::new());
+        let done = counting.send_each(&msgs, &mut |i, _| failed.push(i)).expect("no error");
+        assert_eq!((done, failed), (N, (0..N).filter(|i| bad(*i)).collect()));
+        assert!(counting.0.get() <= 4 * N, "{} offered, every {every}th bad", counting.0.get());
+    }
+}
+
+/// Replaces the memory that it was given with its own or none.
+struct Changeling;
+
+impl BatchSocket for Changeling {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        /// Addresses of the memory, which is never freed; a leak checker finds it here.
+        static MEMORY: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+        for msg in msgs.iter_mut() {
+            let memory = Box::leak(Box::new([0; 16]));
+            MEMORY.lock().expect("nobody panics with it").push(memory.as_ptr().addr());
+            *msg = RecvMsg::new(memory);
+            msg.fill(b"from elsewhere", None, RecvMeta::default());
+        }
+        msgs[1] = RecvMsg::new(&mut []);
+        msgs[1].fill(b"nowhere", None, RecvMeta::default());
+        Ok(msgs.len())
+    }
+
+    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
+        Ok(0)
+    }
+}
+
+#[test]
+fn d16_a_double_that_fills_other_memory_shows_no_bytes_of_another_message() {
+    let mut batch = RecvBatch::new(2, 8);
+    let double = Double::with_inbox(&[b"earlier".to_vec(), b"earlier".to_vec()]);
+    assert_eq!(double.recv_into(&mut batch).expect("both are there"), 2);
+    assert_eq!(Changeling.recv_into(&mut batch).expect("both are filled"), 2);
+    assert!(batch.iter().all(|datagram| datagram.is_empty() && datagram.truncated()));
+    assert_eq!(batch.iter().count(), 2);
+}
+
+/// The result of one call, decoded from a byte.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    /// The number of messages offered plus this number.
+    Offered(usize),
+    Count(usize),
+    Error(ErrorKind),
+    Errno(i32),
+}
+
+impl Answer {
+    fn decode(byte: u8) -> Self {
+        match byte % 16 {
+            0..6 => Self::Offered(0),
+            6 => Self::Offered(1),
+            7 => Self::Count(usize::MAX),
+            8 => Self::Count(usize::MAX - usize::from(byte / 16)),
+            9 => Self::Count(0),
+            10 | 11 => Self::Count(usize::from(byte / 16)),
+            12 => Self::Error(ErrorKind::WouldBlock),
+            13 => Self::Error(ErrorKind::Interrupted),
+            14 => Self::Error(ErrorKind::Other),
+            _ => Self::Errno(errno::ECONNREFUSED),
+        }
+    }
+
+    fn give(self, offered: usize) -> io::Result<usize> {
+        match self {
+            Self::Offered(more) => Ok(offered + more),
+            Self::Count(count) => Ok(count),
+            Self::Error(kind) => Err(kind.into()),
+            Self::Errno(errno) => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+}
+
+/// Repeats scripted results; panics when called too often.
+struct Liar<'a> {
+    answers: &'a [u8],
+    asked: Cell<usize>,
+    most: usize,
+    /// The length of the datagrams that it receives.
+    len: usize,
+    segment_size: Option<u16>,
+}
+
+impl<'a> Liar<'a> {
+    fn new(answers: &'a [u8], most: usize) -> Self {
+        Self { answers, asked: Cell::new(0), most, len: 5, segment_size: None }
+    }
+
+    fn next(&self, offered: usize) -> io::Result<usize> {
+        let asked = self.asked.get();
+        assert!(asked < self.most, "a call that does not end");
+        self.asked.set(asked + 1);
+        Answer::decode(self.answers[asked % self.answers.len()]).give(offered)
+    }
+}
+
+impl BatchSocket for Liar<'_> {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        let count = self.next(msgs.len())?;
+        let mut meta = RecvMeta::default();
+        meta.segment_size = self.segment_size;
+        // Sometimes fewer than the count says.
+        let filled = msgs.iter_mut().take(count.saturating_sub(count % 2));
+        filled.for_each(|msg| msg.fill(&vec![7; self.len], None, meta));
+        Ok(count)
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        self.next(msgs.len())
+    }
+}
+
+/// Whether an error only says that the socket accepts no message now.
+fn is_about_no_message(kind: ErrorKind) -> bool {
+    [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&kind)
+}
+
+fn answers() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 1..6)
+}
+
+proptest! {
+    #[test]
+    fn d16_sends_on_a_double_that_lies_end_and_count_right(answers in answers(), n in 0usize..200) {
+        let data = vec![[0u8; 4]; n];
+        let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
+
+        let liar = Liar::new(&answers, n + 1);
+        let mut last = None;
+        let mut failed = 0;
+        let done = liar.send_each(&msgs, |i, error: std::io::Error| {
+            assert!(!is_about_no_message(error.kind()));
+            assert!(i < n && last.is_none_or(|last| last < i), "{i} after {last:?}");
+            last = Some(i);
+            failed += 1;
+        });
+        match done {
+            Ok(done) => prop_assert!(failed <= done && done <= n, "{} of {}", done, n),
+            Err(error) => prop_assert!(is_about_no_message(error.kind()) && failed == 0),
+        }
+
+        let mut queue = SendQueue::new(1 << 20);
+        msgs.iter().for_each(|msg| queue.push(msg).expect("it is ample"));
+        for _ in 0..3 {
+            let before = queue.len();
+            let liar = Liar::new(&answers, before / 16 + 3);
+            let sent = liar.flush(&mut queue).unwrap_or(0);
+            prop_assert_eq!(queue.len() + sent, before);
+        }
+    }
+
+    #[test]
+    fn d16_receives_on_a_double_that_lies_end_and_count_right(
+        answers in answers(),
+        slots in 1usize..70,
+        slot_len in 1usize..9,
+        len in 0usize..12,
+        segment_size in prop::option::of(0u16..6),
+    ) {
+        let liar = Liar { len, segment_size, ..Liar::new(&answers, answers.len()) };
+        let mut batch = RecvBatch::new(slots, slot_len);
+        for _ in 0..answers.len() {
+            let asked = liar.asked.get();
+            let result = liar.recv_into(&mut batch);
+            prop_assert!(liar.asked.get() <= asked + 1);
+            let count = result.unwrap_or(0);
+            prop_assert!(count <= slots);
+            prop_assert_eq!((batch.message_count(), batch.messages().count()), (count, count));
+            for message in batch.messages() {
+                prop_assert!(message.data().len() <= slot_len);
+                let bytes: usize = message.datagrams().map(|datagram| datagram.len()).sum();
+                prop_assert_eq!(bytes, message.data().len());
+            }
+            let datagrams: usize = batch.messages().map(|msg| msg.datagrams().count()).sum();
+            prop_assert_eq!(batch.iter().count(), datagrams);
+        }
     }
 }
