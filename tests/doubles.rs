@@ -139,6 +139,11 @@ fn a_double_may_give_coalesced_messages() {
     let mut batch = RecvBatch::new(4, 8);
     assert_eq!(double.recv_into(&mut batch).expect("two are there"), 2);
     assert!(batch.iter().map(|d| d.data()).eq([&b"xx"[..], b"yy", b"z", b"dd"]));
+
+    // `recv_more` adds to them.
+    double.inbox.borrow_mut().push_front(b"ee".to_vec());
+    assert_eq!(double.recv_more(&mut batch).expect("one is there"), 1);
+    assert_eq!(batch.iter().last().map(|d| d.data()), Some(&b"ee"[..]));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use libc::{IPPROTO_IP, IPPROTO_IPV6};
+use libc::IPPROTO_IP;
 use mmsg::control::{CONTROL_SPACE, ControlBuf, ControlMessages};
 use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
 
@@ -10,7 +10,7 @@ use crate::common::descriptors::pass;
 use crate::common::fails_alone;
 use crate::common::linux::set_option;
 use crate::common::recv::{data_of, memory, recv_msgs_with};
-use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
+use crate::common::sockets::{addr, settle, udp4, unix_pair};
 
 /// The payload of the first control message with this level and type.
 fn find(messages: ControlMessages<'_>, level: i32, ty: i32) -> Option<Vec<u8>> {
@@ -29,20 +29,6 @@ fn control(messages: &[(i32, i32, &[u8])]) -> ControlBuf {
         control.push(*level, *ty, data).expect("there is space");
     }
     control
-}
-
-#[test]
-fn the_traffic_class_of_ipv6_is_carried_both_ways() {
-    let (Some(from), Some(to)) = (udp6(), udp6()) else { return };
-    ask(&to, IPPROTO_IPV6, &[libc::IPV6_RECVTCLASS]);
-    let control = control(&[(IPPROTO_IPV6, libc::IPV6_TCLASS, &0x2ei32.to_ne_bytes())]);
-    let msg = SendMsg::to(addr(&to), b"data");
-    assert_eq!(from.send_batch(&[msg.with_control(&control), msg]).expect("taken"), 2);
-    settle();
-    let mut batch = RecvBatch::new(4, 16);
-    assert_eq!(to.recv_into(&mut batch).expect("they are there"), 2);
-    let class = |m: mmsg::Message<'_>| m.control_messages().next().and_then(|c| c.int());
-    assert!(batch.messages().map(class).eq([Some(0x2e), Some(0)]));
 }
 
 #[test]

@@ -68,23 +68,6 @@ fn r2_arenas_and_batches_have_whole_control_space_for_every_message() {
 }
 
 #[test]
-fn r2_reused_messages_keep_nothing_of_the_last_call() {
-    let (rich, plain) = rich_and_plain();
-    let mut controls = vec![ControlBuf::new(); 3];
-    let mut memory = memory(3, 16);
-    let mut msgs = recv_msgs_with(&mut memory, &mut controls);
-    for is_rich in [true, false, true, true, false] {
-        let socket = if is_rich { &rich } else { &plain };
-        send_to_itself(socket, 3);
-        assert_eq!(socket.recv_batch(&mut msgs).expect("they are there"), 3);
-        for msg in &msgs {
-            assert!(msg.addr() == Some(addr(socket)) && !msg.message().control_truncated());
-            assert_control(msg.message().control_messages(), is_rich);
-        }
-    }
-}
-
-#[test]
 fn r2_a_send_after_one_with_control_data_has_none() {
     let (from, to) = (udp4(), udp4());
     set_option(&to, libc::IPPROTO_IP, libc::IP_RECVTTL, 1).expect("an option of every Linux");

@@ -2,13 +2,13 @@
 
 use std::net::UdpSocket;
 
-use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, RecvBatch, SendMsg};
 use socket2::SockRef;
 
-use crate::common::recv::{collect, data_of, fill, in_one_receive, memory, payloads, recv_msgs};
+use crate::common::recv::{data_of, fill, in_one_receive, memory, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{addr, connected, settle, udp4, udp6};
+use crate::common::sockets::{addr, connected, settle, udp4};
 use crate::common::threads::Call;
 
 /// Ends reception. On an unconnected UDP socket, Linux does so and still returns "not connected".
@@ -37,20 +37,6 @@ fn r8_empty_datagrams_come_in_their_place() {
         assert_eq!(to.recv_into(&mut batch).expect("they are there"), sent.len());
         assert!(batch.iter().map(|datagram| datagram.data()).eq(sent.iter().copied()));
         assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
-    }
-}
-
-#[test]
-fn r8_one_empty_datagram_is_a_message() {
-    let pairs = [Some(connected()), Some((udp4(), udp4())), udp6().zip(udp6())];
-    for (from, to) in pairs.into_iter().flatten() {
-        for _ in 0..2 {
-            let msg = SendMsg::to(addr(&to), b"");
-            assert_eq!(from.send_batch(&[msg]).expect("it is taken"), 1);
-        }
-        let mut memory = memory(4, 16);
-        assert_eq!(to.recv_batch(&mut recv_msgs(&mut memory)[..1]).expect("it is there"), 1);
-        assert_eq!(collect(&to, 1)[0].from, Some(addr(&from)));
     }
 }
 
@@ -150,28 +136,4 @@ fn r8_a_descriptor_dropped_elsewhere_does_not_disturb_a_blocked_receiver() {
     std::thread::spawn(move || drop(second)).join().expect("it only drops");
     from.send_to(b"still here", to_addr).expect("it is taken");
     assert_eq!(receiver.result().expect("it is received"), [b"still here"]);
-}
-
-#[test]
-fn an_arena_that_saw_the_end_serves_other_sockets() {
-    let (ended, good) = (udp4(), udp4());
-    let mut arena = mmsg::MmsgBuf::new();
-    let mut batch = RecvBatch::new(8, 16);
-    let mut memory = memory(8, 16);
-    let mut msgs: Vec<RecvMsg<'_>> = recv_msgs(&mut memory);
-    if cfg!(target_os = "linux") {
-        shut_down(&ended);
-        assert_eq!(arena.recv(&ended, &mut msgs).expect("the end is no error"), 0);
-        assert_eq!(ended.recv_into(&mut batch).expect("the end is no error"), 0);
-    }
-    for _ in 0..2 {
-        good.send_to(b"good", addr(&good)).expect("it is taken");
-    }
-    settle();
-    assert_eq!(arena.recv(&good, &mut msgs[..1]).expect("two are there"), 1);
-    assert_eq!((msgs[0].data(), msgs[0].addr()), (&b"good"[..], Some(addr(&good))));
-    assert_eq!(good.recv_into(&mut batch).expect("one is left"), 1);
-    assert_eq!(batch.iter().next().and_then(|datagram| datagram.addr()), Some(addr(&good)));
-    good.send_to(b"more", addr(&good)).expect("it is taken");
-    assert_eq!(payloads(&good, 1), [b"more"]);
 }

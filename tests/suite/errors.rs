@@ -84,30 +84,6 @@ fn r10_connection_refused_is_returned_once_and_loses_nothing_received() {
 }
 
 #[test]
-fn r10_whichever_call_comes_next_returns_connection_refused() {
-    if !has_icmp_errors("r10_whichever_call_comes_next_returns_connection_refused") {
-        return;
-    }
-    let gone = refusing();
-    for sending in [false, true] {
-        let socket = udp4();
-        socket.connect(addr(&gone)).expect("connecting only stores the peer");
-        socket.send_batch(&[SendMsg::new(b"hello?")]).expect("no answer yet");
-        settle();
-        let reported = match sending {
-            true => socket.send_batch(&[SendMsg::new(b"hello?"), SendMsg::new(b"hello??")]),
-            false => socket.recv_into(&mut RecvBatch::new(4, 16)),
-        };
-        assert!(is_refused(&reported.expect_err("it is returned")));
-        socket.set_nonblocking(true).expect("an open socket");
-        assert!(
-            would_block(socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))),
-            "returned once"
-        );
-    }
-}
-
-#[test]
 fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
     // At first the peer accepts only its own datagrams, later only the socket's.
     let (peer, socket) = (refusing(), udp4());

@@ -7,7 +7,7 @@ use mmsg::control::ControlBuf;
 use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
 use crate::common::linux::{SOL_UDP, UDP_GRO, UDP_SEGMENT, set_option};
-use crate::common::recv::{OwnedDatagram, collect};
+use crate::common::recv::OwnedDatagram;
 use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{payload, skip};
 
@@ -42,51 +42,6 @@ fn send_gso_batch(from: &UdpSocket, to: &UdpSocket, data: &[u8], segment: u16) -
 
 fn chunks(data: &[u8], segment: u16) -> Vec<Vec<u8>> {
     data.chunks(segment.into()).map(<[u8]>::to_vec).collect()
-}
-
-/// Lengths of GSO batches and segments, with and without a shorter last one.
-const SHAPES: [(usize, u16); 5] = [(1_037, 100), (1_000, 100), (3, 1), (101, 100), (60_000, 1_200)];
-
-#[test]
-fn a_coalesced_message_is_split_into_its_datagrams() {
-    for (from, to) in pairs() {
-        for (len, segment) in SHAPES {
-            let data = payload(len, len);
-            if !send_gso_batch(&from, &to, &data, segment) {
-                return;
-            }
-            let mut buffer = vec![0; 65_535];
-            let mut msgs = [RecvMsg::new(&mut buffer)];
-            assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
-            let msg = &msgs[0];
-            assert!(msg.data() == data, "{len} bytes in segments of {segment}");
-            assert_eq!(msg.meta().segment_size, Some(segment));
-            let datagrams: Vec<_> = msg.message().datagrams().map(|d| d.data().to_vec()).collect();
-            assert!(datagrams == chunks(&data, segment));
-            assert!(
-                msg.message().datagrams().all(|d| d.addr() == Some(addr(&from)) && !d.truncated())
-            );
-        }
-    }
-}
-
-#[test]
-fn a_coalesced_message_scattered_over_buffers_is_split() {
-    for (from, to) in pairs() {
-        for (len, segment) in SHAPES {
-            let data = payload(len, len);
-            if !send_gso_batch(&from, &to, &data, segment) {
-                return;
-            }
-            let mut memory = [0, 1, 250, 0, 3, 65_535].map(|len| vec![0; len]);
-            let mut buffers = memory.each_mut().map(|part| IoSliceMut::new(part));
-            let mut msgs = [RecvMsg::scatter(&mut buffers)];
-            assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
-            let datagrams: Vec<_> =
-                msgs[0].message().datagrams().map(|d| OwnedDatagram::from(d).data).collect();
-            assert!(datagrams == chunks(&data, segment));
-        }
-    }
 }
 
 #[test]
@@ -165,14 +120,4 @@ fn check_truncated(to: &UdpSocket, data: &[u8], slot: usize, (whole, rest): (usi
     assert_eq!(to.recv_into(&mut batch).expect("it is there"), 1);
     assert!(batch.messages().all(|message| message.truncated()));
     assert_eq!(batch.iter().map(OwnedDatagram::from).map(plain).collect::<Vec<_>>(), expected);
-}
-
-#[test]
-fn a_socket_without_gro_receives_single_datagrams() {
-    let (from, to) = (udp4(), udp4());
-    let data = payload(5, 1_037);
-    if send_gso_batch(&from, &to, &data, 100) {
-        let got = collect(&to, 11);
-        assert!(got.iter().map(|got| &got.data).eq(&chunks(&data, 100)));
-    }
 }

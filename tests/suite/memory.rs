@@ -2,7 +2,7 @@
 
 use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
 
-use crate::common::recv::{collect, data_of, in_one_receive, memory, payloads, recv_msgs};
+use crate::common::recv::{data_of, in_one_receive, memory, payloads, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, settle, udp4, udp6};
@@ -36,26 +36,6 @@ fn m1_an_address_that_was_not_written_is_none() {
         assert!(msgs.iter().all(|msg| msg.addr().is_none() && !msg.truncated()));
         assert_eq!(b.recv_into(&mut batch).expect("three are left"), 3);
         assert!(batch.iter().all(|d| d.addr().is_none() && !d.truncated()));
-    }
-}
-
-#[test]
-fn m1_both_families_share_an_arena() {
-    let (Some(six), four) = (udp6(), udp4()) else { return };
-    let mut arena = MmsgBuf::new();
-    for round in 0..4 {
-        for socket in [&six, &four] {
-            let to = addr(socket);
-            let data = payload(round, 40);
-            assert_eq!(arena.send(socket, &[SendMsg::to(to, &data); 3]).expect("taken"), 3);
-            settle();
-            let mut memory = memory(3, 64);
-            let mut msgs = recv_msgs(&mut memory);
-            for msgs in msgs.chunks_mut(in_one_receive(3)) {
-                assert_eq!(arena.recv(socket, msgs).expect("three are there"), msgs.len());
-            }
-            assert!(msgs.iter().all(|msg| msg.addr() == Some(to) && msg.data() == data));
-        }
     }
 }
 
@@ -155,21 +135,4 @@ fn m4_messages_that_do_not_fit_wait_for_the_next_call() {
     }
     got.extend(payloads(&to, 50 - got.len()));
     assert_eq!(got, sent);
-}
-
-#[cfg(unix)]
-#[test]
-fn m4_part_of_a_slice_may_be_offered() {
-    let (from, to) = (udp4(), udp4());
-    let mut memory = memory(6, 16);
-    let mut msgs = recv_msgs(&mut memory);
-    for i in 0u8..6 {
-        from.send_to(&[i], addr(&to)).expect("it is taken");
-    }
-    settle();
-    assert_eq!(to.recv_batch(&mut msgs[4..]).expect("six are there"), 2);
-    assert_eq!(to.recv_batch(&mut msgs[..4]).expect("four are left"), 4);
-    assert_eq!(data_of(&msgs), [[2], [3], [4], [5], [0], [1]]);
-    from.send_to(b"next", addr(&to)).expect("it is taken");
-    assert_eq!(collect(&to, 1)[0].data, b"next");
 }

@@ -8,7 +8,6 @@ mod empties;
 mod errors;
 mod families;
 mod in_place;
-mod many;
 mod memory;
 mod own_sockets;
 mod panics;
@@ -42,10 +41,6 @@ mod icmp;
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod rejections;
-#[cfg(target_os = "linux")]
-mod reused;
-#[cfg(target_os = "linux")]
-mod storm;
 #[cfg(target_os = "linux")]
 mod unix_dests;
 #[cfg(target_os = "linux")]

@@ -7,15 +7,13 @@ use std::io::IoSliceMut;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mmsg::{
-    BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendMsg, SendQueue,
-};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue};
 
 use crate::common::no_failure;
 use crate::common::recv::{data_of, fill, in_one_receive, memory, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{OwnedHandle, addr, borrow, connected, settle};
+use crate::common::sockets::{OwnedHandle, borrow, connected, settle};
 
 /// Two connected blocking sockets, used only through the trait.
 fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
@@ -68,16 +66,6 @@ fn std_and_socket2_sockets_have_the_calls() {
         let (a, b) = unix_pair();
         every_method(&a, &b);
     }
-}
-
-#[test]
-fn references_and_shared_pointers_have_the_calls() {
-    let (a, b) = connected();
-    let (a, b) = (Arc::new(a), Rc::new(b));
-    every_method(&a, &b);
-    every_method(&a.clone(), &b.clone());
-    let sockets: Vec<Box<dyn BatchSocket>> = vec![Box::new(a), Box::new(b)];
-    every_method(&*sockets[0], &*sockets[1]);
 }
 
 /// Generic code and `dyn` accept the type: the call compiles, sends and receives.
@@ -238,21 +226,4 @@ fn mio_socket<S: BatchSocket + mio::event::Source>(
         assert_eq!(got, data);
     }
     poll.registry().deregister(&mut b).expect("it was watched");
-}
-
-#[test]
-fn an_arena_takes_the_same_sockets() {
-    let (a, b) = connected();
-    let mut arena = MmsgBuf::new();
-    let mut memory = memory(4, 16);
-    let mut msgs = recv_msgs(&mut memory);
-    let (shared, borrowed) = (Arc::new(a), borrow(&b));
-    assert_eq!(arena.send(&shared, &[SendMsg::new(b"one"); 3]).expect("they are taken"), 3);
-    settle();
-    assert_eq!(arena.recv(&borrowed, &mut msgs[..1]).expect("three are there"), 1);
-    let flags = RecvFlags::DONT_WAIT;
-    let count = arena.recv_with(&&b, &mut msgs, flags).expect("two are left");
-    assert_eq!(count, in_one_receive(2));
-    assert_eq!(msgs[0].addr(), Some(addr(&shared)));
-    assert_eq!(data_of(&msgs[..count]), vec![b"one"; count]);
 }

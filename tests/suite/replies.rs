@@ -1,14 +1,12 @@
 //! Replies: who gets one, and from which address. A failed reply does not hold up others.
 
-use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta, SendMsg};
+use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMeta, RecvMsg, SendMeta};
 
+use crate::common::no_failure;
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp4};
-use crate::common::{code, errno, no_failure, numbered};
 
 /// The reply to a datagram from `source`.
 fn reply(source: Option<SocketAddr>, meta: RecvMeta) -> Option<(Option<SocketAddr>, SendMeta)> {
@@ -56,80 +54,6 @@ fn d3_a_message_of_a_batch_is_answered_as_its_datagrams_are() {
     let replies = [message.reply(b"one"), message.datagrams().next().and_then(|d| d.reply(b"two"))];
     assert_eq!(server.send_each(replies.iter().flatten(), no_failure).expect("they are taken"), 2);
     assert_eq!(payloads(&client, 2), [b"one", b"two"]);
-}
-
-/// Sends these three in all forms of iterators, 15 messages in all.
-fn every_form<S: BatchSocket + ?Sized>(socket: &S, msgs: [SendMsg<'_>; 3]) -> usize {
-    let mut failed = Vec::new();
-    let mut note = |index, error: io::Error| failed.push((index, error));
-    let sent = [
-        socket.send_each(msgs, no_failure),
-        socket.send_each(msgs, &mut note),
-        socket.send_each(msgs.iter().filter(|msg| !msg.is_empty()), &mut note),
-        socket.send_each(msgs.to_vec(), |_, _| ()),
-        socket.send_each(&msgs[..], &mut note),
-    ];
-    assert!(failed.is_empty(), "{failed:?}");
-    sent.into_iter().map(|sent| sent.expect("they are taken")).sum()
-}
-
-fn by_value<S: BatchSocket>(socket: S, msgs: [SendMsg<'_>; 3]) -> usize {
-    every_form(&socket, msgs)
-}
-
-fn by_dyn(socket: &dyn BatchSocket, msgs: [SendMsg<'_>; 3]) -> usize {
-    every_form(socket, msgs)
-}
-
-#[test]
-fn d3_every_form_of_a_socket_sends_every_form_of_an_iterator() {
-    let to = udp4();
-    let offload = || Offload::new(udp4()).expect("a socket that is one");
-    let boxed: Box<dyn BatchSocket> = Box::new(offload());
-    let shared = Arc::new(offload());
-    let reference = &offload();
-    let msgs = [b"a", b"b", b"c"].map(|data| SendMsg::to(addr(&to), data));
-    let socket = udp4();
-    let sent = [
-        by_value(&socket, msgs),
-        by_value(offload(), msgs),
-        by_dyn(&socket, msgs),
-        by_dyn(&offload(), msgs),
-        by_dyn(&*boxed, msgs),
-        by_dyn(&*shared, msgs),
-        boxed.send_each(msgs, no_failure).expect("they are taken"),
-        shared.send_each(msgs, no_failure).expect("they are taken"),
-        reference.send_each(msgs, no_failure).expect("they are taken"),
-        (&socket as &dyn BatchSocket).send_each(msgs, no_failure).expect("they are taken"),
-    ];
-    let total = 6 * 15 + 4 * 3;
-    assert_eq!(sent.iter().sum::<usize>(), total);
-    let received = payloads(&to, total);
-    assert!(received.chunks(3).all(|three| three == [b"a", b"b", b"c"]));
-}
-
-#[test]
-fn d3_each_message_of_an_iterator_is_sent_or_reported() {
-    let (from, to) = (udp4(), udp4());
-    let (good, too_long) = (numbered(600, 32), vec![0; 70_000]);
-    let sockets: [&dyn BatchSocket; 2] = [&from, &Offload::new(udp4()).expect("a socket")];
-    // Bad messages alone, in pairs, where one portion taken from the iterator ends, and in long runs.
-    let bad = |i: usize| [0, 9, 10, 255, 256].contains(&i) || (384..448).contains(&i) || i == 599;
-    for socket in sockets {
-        let msgs = good
-            .iter()
-            .enumerate()
-            .map(|(i, data)| SendMsg::to(addr(&to), if bad(i) { &too_long[..] } else { data }));
-        let mut failed = Vec::new();
-        let handled = socket.send_each(msgs, |index, error| {
-            assert_eq!(code::<()>(Err(error)), errno::EMSGSIZE);
-            failed.push(index);
-        });
-        assert_eq!(handled.expect("the socket takes datagrams"), 600);
-        assert!(failed.into_iter().eq((0..600).filter(|i| bad(*i))));
-        let expected = (0..600).filter(|i| !bad(*i)).map(|i| &good[i]);
-        assert!(payloads(&to, 600 - 70).iter().eq(expected));
-    }
 }
 
 /// A datagram from port 0 gets no reply and must not affect others.

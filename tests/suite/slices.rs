@@ -6,8 +6,6 @@ use std::net::SocketAddr;
 use mmsg::{BatchSocket, RecvMeta, RecvMsg, SendMsg};
 
 use crate::common::recv::{in_one_receive, memory};
-#[cfg(unix)]
-use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{numbered, would_block};
 
@@ -103,17 +101,6 @@ fn the_closure_may_call_the_socket() {
         assert_eq!(client.recv(&mut buffer).expect("the reply"), 3);
         assert_eq!(&buffer[..3], *data);
     }
-}
-
-#[cfg(unix)]
-#[test]
-fn a_unix_socket_is_received_from_as_well() {
-    let (a, b) = unix_pair();
-    assert_eq!(a.send_batch(&[b"one", b"two"].map(|d| SendMsg::new(d))).expect("taken"), 2);
-    let received = recv(&b, &mut memory(2, 8)).expect("they are there");
-    let all =
-        [(0, b"one".to_vec(), None, false, Some(3)), (1, b"two".to_vec(), None, false, Some(3))];
-    assert_eq!(received, all);
 }
 
 /// Receives its messages into the buffers in reverse order.

@@ -36,13 +36,6 @@ fn take_part(socket: &UdpSocket, thread: usize, receive: &mut Receive<'_>) -> Ve
 /// Receives between one and `most` datagrams and adds them to the list.
 type Receive<'a> = dyn FnMut(&UdpSocket, usize, &mut Vec<Vec<u8>>) + 'a;
 
-fn by_pool(socket: &UdpSocket, most: usize, got: &mut Vec<Vec<u8>>) {
-    let mut memory = memory(most, 16);
-    let mut msgs = recv_msgs(&mut memory);
-    let count = socket.recv_batch(&mut msgs).expect("something is there");
-    got.extend(data_of(&msgs[..count]));
-}
-
 fn run(part: impl Fn(&UdpSocket, usize) -> Vec<Vec<u8>> + Sync) {
     let socket = udp4();
     let all = thread::scope(|scope| {
@@ -61,11 +54,6 @@ fn run(part: impl Fn(&UdpSocket, usize) -> Vec<Vec<u8>> + Sync) {
     let sent: HashSet<_> = sent.collect();
     assert_eq!(sent.len(), THREADS * EACH, "all payloads differ");
     assert!(received == sent, "every datagram exactly once");
-}
-
-#[test]
-fn eight_threads_on_one_socket_by_the_pool() {
-    run(|socket, thread| take_part(socket, thread, &mut by_pool));
 }
 
 #[test]
@@ -105,20 +93,4 @@ fn an_iterator_that_is_being_sent_may_use_the_socket_itself() {
     assert_eq!(payloads(&to, 100), data);
     let doubled: Vec<_> = data.iter().flat_map(|data| [*data, *data]).collect();
     assert_eq!(payloads(&aside, 200), doubled);
-}
-
-/// A task may hold these types while it waits, on a runtime with several threads.
-#[test]
-fn every_public_type_is_send_and_sync() {
-    fn both<T: Send + Sync>(_: &T) {}
-    let batch = RecvBatch::new(1, 8);
-    both(&batch);
-    both(&batch.iter());
-    both(&batch.iter().next());
-    both(&batch.messages());
-    both(&batch.messages().next().map(|message| message.datagrams()));
-    both(&SendMsg::new(b""));
-    both(&mmsg::RecvMsg::new(&mut []));
-    both(&MmsgBuf::new());
-    both(&mmsg::SendQueue::new(1));
 }

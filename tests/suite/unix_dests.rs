@@ -7,8 +7,7 @@ use std::path::Path;
 
 use mmsg::errors::PushError;
 use mmsg::{
-    BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue,
-    UnixAddr,
+    BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg, SendQueue, UnixAddr,
 };
 
 use super::unix_sources::Folder;
@@ -108,25 +107,8 @@ fn answer_every_way(socket: &dyn BatchSocket, net: &Net) {
 fn a_unix_server_answers_every_named_peer() {
     let net = Net::new("dests");
     answer_every_way(&net.server, &net);
-}
-
-#[test]
-fn a_unix_server_with_offload_answers_every_named_peer() {
-    let net = Net::new("dests-offload");
     let server = net.server.try_clone().expect("a descriptor");
     answer_every_way(&Offload::new(server).expect("a socket"), &net);
-}
-
-#[test]
-fn a_message_in_borrowed_memory_is_answered() {
-    let net = Net::new("dests-msg");
-    net.ask();
-    let mut memory = [[0; 16]; 6];
-    let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
-    assert_eq!(net.server.recv_batch(&mut msgs).expect("six are there"), 6);
-    let replies: Vec<_> = msgs.iter().filter_map(|msg| msg.message().reply(msg.data())).collect();
-    assert_eq!(net.server.send_batch(&replies).expect("they are taken"), 6);
-    net.check("RecvMsg");
 }
 
 #[test]

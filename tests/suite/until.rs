@@ -7,13 +7,10 @@ use std::time::{Duration, Instant};
 
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMeta, RecvMsg, SendMsg};
 
-use super::doubles::Double;
-use crate::common::recv::{OwnedDatagram, in_one_receive};
+use crate::common::recv::in_one_receive;
 use crate::common::sockets::{addr, connected, settle, udp4};
 use crate::common::threads::Call;
-use crate::common::{
-    TIME_LIMIT, has_icmp_errors, is_emulated, is_refused, numbered, repetitions, would_block,
-};
+use crate::common::{TIME_LIMIT, has_icmp_errors, is_emulated, is_refused, numbered, repetitions};
 
 const SLOTS: usize = 10;
 /// How late a call may be where the system runs the thread in time; Windows counts in ticks.
@@ -103,45 +100,6 @@ fn what_comes_meanwhile_is_added_and_the_last_ends_the_wait() {
     }
     let (added, came) = receiver.result();
     assert_eq!((added.expect("no error"), came), (SLOTS, sent));
-}
-
-#[test]
-fn receives_are_added_behind_what_is_there() {
-    let (near, far) = (udp4(), udp4());
-    let sent = numbered(7, 20);
-    let mut batch = RecvBatch::new(6, 10);
-    send(&near, &sent[..1]);
-    near.recv_into(&mut batch).expect("one is there");
-    // From a double, from another socket, pushed, and from the first again.
-    let double = Double::with_inbox(&sent[1..2]);
-    assert_eq!(double.recv_more(&mut batch).expect("one is there"), 1);
-    send(&far, &sent[2..4]);
-    let past = Instant::now();
-    assert_eq!(far.recv_more_until(&mut batch, past).expect("two are there"), 2);
-    let meta = RecvMeta::default();
-    assert!(batch.push(Some(addr(&far)), &sent[4], meta));
-    send(&near, &sent[5..]);
-    assert_eq!(near.recv_more_until(&mut batch, past).expect("two are there"), 1);
-    // It is full.
-    assert_eq!(near.recv_more(&mut batch).expect("no slot is free"), 0);
-    assert_eq!(near.recv_more_until(&mut batch, in_millis(60_000)).expect("no slot is free"), 0);
-    assert_eq!(double.recv_more(&mut batch).expect("no slot is free"), 0);
-    assert!(!batch.push(None, b"", meta));
-
-    let got: Vec<_> = batch.iter().map(OwnedDatagram::from).collect();
-    assert_eq!((got.len(), batch.message_count()), (6, 6));
-    for (got, sent) in got.iter().zip(&sent) {
-        assert_eq!((&got.data[..], got.truncated), (&sent[..10], true));
-    }
-    assert_eq!(got[1].from, Some(([192, 0, 2, 7], 7).into()));
-    assert_eq!(got[4].from, Some(addr(&far)));
-    assert!(got.iter().all(|got| got.from.is_some()));
-
-    // `recv_into` empties the batch first.
-    assert_eq!(near.recv_into(&mut batch).expect("one is left"), 1);
-    assert_eq!(batch.iter().map(|d| d.data().to_vec()).collect::<Vec<_>>(), [&sent[6][..10]]);
-    assert!(would_block(near.recv_more(&mut batch)));
-    assert_eq!(batch.message_count(), 1, "unchanged");
 }
 
 #[test]
@@ -417,53 +375,5 @@ fn a_batch_holds_what_was_added_whatever_was_done_before() {
         assert!(
             batch.iter_mut().map(|d| d.data().to_vec()).eq(twin.iter().map(|t| t.0[..16].to_vec()))
         );
-    }
-}
-
-/// A socket type whose `recv_more` reports three messages and adds none.
-struct Wrong {
-    socket: UdpSocket,
-    clears: bool,
-}
-
-impl BatchSocket for Wrong {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        self.socket.recv_batch(msgs)
-    }
-
-    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        self.socket.send_batch(msgs)
-    }
-
-    fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        if self.clears {
-            batch.clear();
-        }
-        Ok(3)
-    }
-}
-
-#[cfg(unix)]
-impl std::os::fd::AsFd for Wrong {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
-#[cfg(windows)]
-impl std::os::windows::io::AsSocket for Wrong {
-    fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
-        self.socket.as_socket()
-    }
-}
-
-#[test]
-fn d16_a_double_that_adds_nothing_ends_the_call() {
-    for clears in [false, true] {
-        let wrong = Wrong { socket: udp4(), clears };
-        let mut batch = RecvBatch::new(SLOTS, 64);
-        assert!(batch.push(None, b"held", RecvMeta::default()));
-        let added = wrong.recv_more_until(&mut batch, Instant::now() + TIME_LIMIT);
-        assert_eq!(added.expect("no error"), 0);
     }
 }
