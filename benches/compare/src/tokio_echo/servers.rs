@@ -166,10 +166,13 @@ fn serve(way: &str, flavor: &str, sockets: Vec<UdpSocket>) -> io::Result<Infalli
     let runtime = builder.enable_all().build()?;
     runtime.block_on(async {
         let few = sockets.len() > 1;
-        let tasks: Vec<_> =
-            sockets.into_iter().map(|socket| tokio::spawn(task(way, socket, few))).collect();
-        for task in tasks {
-            match task.await.map_err(io::Error::other)?? {}
+        let mut tasks = tokio::task::JoinSet::new();
+        for socket in sockets {
+            tasks.spawn(task(way, socket, few));
+        }
+        // None ends but by an error.
+        if let Some(ended) = tasks.join_next().await {
+            match ended.map_err(io::Error::other)?? {}
         }
         Err(io::Error::other("no sockets"))
     })
