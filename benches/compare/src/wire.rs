@@ -39,11 +39,12 @@ impl Wire {
         Ok(Self { near, far, to })
     }
 
-    /// Enables or disables ECN bits and destinations at each receiver.
+    /// Enables or disables ECN bits and destinations at each receiver, without timestamps.
     pub fn enable_metadata(&self, on: bool) -> io::Result<()> {
         for socket in &self.far {
             setsockopt(socket, sockopt::IpRecvTos, &on)?;
             setsockopt(socket, sockopt::Ipv4PacketInfo, &on)?;
+            setsockopt(socket, sockopt::ReceiveTimestampns, &false)?;
         }
         Ok(())
     }

@@ -1,17 +1,17 @@
-//! quinn-udp: a `Transmit` for each datagram or each GSO batch, and `recv` into as many buffers as datagrams wait,
+//! quinn-udp, and noq-udp with the same types: a `Transmit` for each datagram or each GSO batch, and `recv` into as many buffers as datagrams wait,
 //! at most `BATCH_SIZE`, which is 32.
 //!
-//! quinn-udp enables ECN bits and destinations. This file disables them where the load has no metadata, so that
-//! the kernel does the same work for all ways. quinn-udp still writes ECN bits of zero into each message. `try_send`
+//! Both enable ECN bits, destinations and timestamps. This file disables timestamps, with which quinn-udp 0.6.3 has too
+//! little control space for the ECN bits of a coalesced message, and the others where the load has no metadata, so that
+//! the kernel does the same work for all ways. They still write ECN bits of zero into each message. `try_send`
 //! hides no error.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 
-use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-
-use super::Peer;
+use super::udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use crate::load::{self, COALESCED_LEN, Datagram, Load, SLOT_LEN};
+use crate::peers::Peer;
 use crate::wire::Wire;
 
 /// One datagram in each transmit.
