@@ -15,6 +15,7 @@ use mmsg::{BatchSocket, SendMsg, SendQueue};
 
 use crate::clock::Clock;
 use crate::load::{self, Load, Place};
+use crate::peers::one::SendOne;
 use crate::{peers, wire};
 
 /// Datagrams per turn of about two milliseconds.
@@ -56,6 +57,7 @@ pub fn run(filters: &[String], test: bool) -> io::Result<()> {
 fn all(capacity: usize) -> Vec<Row> {
     let load = |each, payload| Load::new("batch", payload, each);
     let mut rows = ready();
+    rows.extend(one_message());
     rows.extend(borrowed());
     rows.extend(placement());
     for payload in [15, 1200] {
@@ -114,10 +116,34 @@ fn ready() -> Vec<Row> {
             rows.push(with_ecn("raw GSO", load, None));
         }
     }
+    let large = Load::new("ready", 1200, 512);
+    for (way, promise) in [("mmsg list", 1.03), ("mmsg send_each", 1.03), ("mmsg queue", 1.10)] {
+        rows.push(of([way, "quinn-udp copied"], large, Some(promise)));
+    }
     // 32 destinations with four datagrams each, in the order a b c ... a b c ...
     let load = Load { workload: "interleaved", dests: 32, ..load::ready()[0] };
     rows.push(of(["mmsg grouped", "mmsg queue"], Load { payload: 1200, ..load }, Some(0.5)));
     rows
+}
+
+/// Sends of one message with ECN bits and a source address, as QUIC stacks make them.
+fn one_message() -> Vec<Row> {
+    let way = |offload: bool| if offload { "mmsg Offload" } else { "mmsg" };
+    let side = |send: SendOne| -> Side {
+        Box::new(move |check| {
+            let begin = Clock::start();
+            (0..if check { 1 } else { TURN }).for_each(|_| send());
+            begin.elapsed()
+        })
+    };
+    let row_of = |(offload, promise)| {
+        let name = format!("{} / quinn-udp, one message with ECN and source", way(offload));
+        row(name, Some(promise), TURN, move || {
+            let ours = if offload { peers::one::by_offload() } else { peers::one::by_mmsg() };
+            [ours, peers::one::by_quinn_udp()].map(side)
+        })
+    };
+    [(false, 1.02), (true, 1.04)].map(row_of).into()
 }
 
 /// The ways of a QUIC stack: borrowed buffers, ECN bits and addresses in both directions.

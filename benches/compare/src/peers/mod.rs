@@ -13,6 +13,7 @@ mod by_nix;
 mod by_quinn_borrowed;
 mod by_raw;
 mod by_std;
+pub mod one;
 mod raw_calls;
 
 /// quinn-udp.
