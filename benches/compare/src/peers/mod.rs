@@ -21,6 +21,7 @@ mod raw_calls;
 mod quinn {
     use quinn_udp as udp;
 
+    #[allow(clippy::duplicate_mod)] // The types of the two crates have the same names.
     #[path = "by_quinn.rs"]
     pub mod by;
 }
@@ -30,6 +31,7 @@ mod quinn {
 mod noq {
     use noq_udp as udp;
 
+    #[allow(clippy::duplicate_mod)] // The types of the two crates have the same names.
     #[path = "by_quinn.rs"]
     pub mod by;
 }
