@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use mmsg::control::ControlBuf;
-use mmsg::{Ancillary, Backend, BatchSocket, Offload, RecvBatch, SendMeta, SendMsg, SendQueue};
+use mmsg::{Ancillary, Backend, BatchSocket, Offload, RecvBatch, SendMeta, SendMsg};
 
 use common::skip;
 
@@ -80,52 +80,6 @@ fn s6_runs_end_where_the_kernel_would_segment_wrongly() {
     let seen: Vec<_> =
         receive(&receiver, lens.len()).into_iter().map(|seen| seen.payload).collect();
     assert_eq!(seen, payloads);
-}
-
-#[test]
-fn s6_a_gso_batch_is_whole_however_its_buffers_lie_in_memory() {
-    const COUNT: usize = 6;
-    let (sender, receiver, to) = pair();
-    // Lengths around the limit below which buffers are copied.
-    for len in [1, 8, 33, 767, 768, 769] {
-        // Bit i: whether buffer i + 1 starts where buffer i ends.
-        for adjacent in 0..1 << (COUNT - 1) {
-            let starts: Vec<_> = (0..COUNT)
-                .scan(0, |start, i| {
-                    let begins = *start;
-                    *start += len + usize::from(adjacent >> i & 1 == 0);
-                    Some(begins)
-                })
-                .collect();
-            let memory = payload(adjacent, COUNT * (len + 1));
-            let payloads: Vec<_> = starts.iter().map(|start| &memory[*start..][..len]).collect();
-            let msgs: Vec<_> = payloads.iter().map(|payload| SendMsg::to(to, payload)).collect();
-            assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), COUNT);
-            let seen = receive(&receiver, COUNT);
-            let seen: Vec<_> = seen.iter().map(|seen| &seen.payload[..]).collect();
-            assert_eq!(seen, payloads, "{len} bytes, side by side: {adjacent:b}");
-        }
-    }
-}
-
-#[test]
-fn s6_a_grouped_queue_keeps_the_order_of_each_destination() {
-    let receivers = [pair(), pair()];
-    let sender = &receivers[0].0;
-    let dests = [receivers[0].2, receivers[1].2];
-    let mut queue = SendQueue::new(1 << 20).grouped_by_dest();
-    let order = [0, 0, 1, 0, 0, 1, 1, 0];
-    let payloads: Vec<_> = (0..order.len()).map(|i| payload(i, 100)).collect();
-    for (i, payload) in order.iter().zip(&payloads) {
-        queue.push(&SendMsg::to(dests[*i], payload)).expect("there is space");
-    }
-    assert_eq!(sender.flush(&mut queue).expect("loopback takes it"), order.len());
-    for (i, (_, receiver, _)) in receivers.iter().enumerate() {
-        let to_it = order.iter().zip(&payloads).filter(|(to, _)| **to == i);
-        let expected: Vec<_> = to_it.map(|(_, payload)| payload.clone()).collect();
-        let seen = receive(receiver, expected.len());
-        assert_eq!(seen.into_iter().map(|seen| seen.payload).collect::<Vec<_>>(), expected);
-    }
 }
 
 #[test]
@@ -205,32 +159,6 @@ fn s4_a_message_with_its_own_segment_size_is_sent_as_it_is() {
             data
         );
     }
-}
-
-#[test]
-fn r3_a_short_slot_reports_truncation_and_the_next_message_is_whole() {
-    let (sender, receiver, to) = pair();
-    if !(gso(&sender) && receiver.gro()) {
-        return;
-    }
-    let payloads: Vec<_> = (0..8).map(|i| payload(i, 1_000)).collect();
-    let msgs: Vec<_> = payloads.iter().map(|payload| SendMsg::to(to, payload)).collect();
-    let mut batch = RecvBatch::new(4, 2_048);
-    for _ in 0..2 {
-        assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 8);
-        // The plain socket accepts any buffer; `Offload` would reject these.
-        assert_eq!(receiver.get_ref().recv_into(&mut batch).expect("it is there"), 1);
-        let message = batch.messages().next().expect("one message");
-        assert!(message.truncated());
-        let datagrams: Vec<_> = batch.iter().map(|d| (d.data().to_vec(), d.truncated())).collect();
-        let truncated = (payloads[2][..48].to_vec(), true);
-        assert_eq!(
-            datagrams,
-            [(payloads[0].clone(), false), (payloads[1].clone(), false), truncated]
-        );
-    }
-    sender.get_ref().send_to(b"whole", to).expect("loopback takes it");
-    assert_eq!(receive(&receiver, 1)[0].payload, b"whole");
 }
 
 #[test]

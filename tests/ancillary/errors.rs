@@ -205,29 +205,6 @@ fn d34_errors_of_other_datagrams_do_not_end_a_waiting_receive() {
     }
 }
 
-/// An error whose report did not fit the error queue can only be returned.
-#[test]
-fn d34_a_receive_returns_an_error_that_is_not_in_the_queue() {
-    for setting in settings() {
-        let Setting { from, to_closed, .. } = &setting;
-        from.set_nonblocking(true).expect("an open socket");
-        for receive in RECEIVES {
-            // Every second send returns the error of the one before.
-            for _ in 0..1_000 {
-                let _ = from.send_to(b"bad", to_closed);
-            }
-            while from.send_to(b"bad", to_closed).is_err() {}
-            // (The queue is never empty here, so polling would not wait for the last error.)
-            settle_answers();
-            let reported = receive(from).expect_err("its report was dropped");
-            assert_eq!(reported.raw_os_error(), Some(libc::ECONNREFUSED));
-            let nothing = receive(from).expect_err("returned once");
-            assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
-            drain(from);
-        }
-    }
-}
-
 fn drain(socket: &UdpSocket) {
     while drain_errors(socket, &mut [Report::EMPTY; 8]).expect("it is a socket") > 0 {}
 }

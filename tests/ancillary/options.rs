@@ -5,11 +5,9 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use crate::kit::receive::one;
-use crate::kit::{
-    addr, any6, at, dual_stack, enable_all, in_error, option, refusing, set_option, udp4, udp6,
-};
+use crate::kit::{addr, any6, dual_stack, enable_all, in_error, option, set_option, udp4, udp6};
 use mmsg::error_queue::{Report, drain_errors};
-use mmsg::{Ancillary, BatchSocket, RecvMeta, SendMsg};
+use mmsg::{Ancillary, BatchSocket, SendMsg};
 
 #[test]
 fn enable_returns_what_is_on_and_can_be_repeated() {
@@ -42,25 +40,6 @@ fn enable_returns_what_is_on_and_can_be_repeated() {
     let file = std::fs::File::open("/dev/null").expect("it is there");
     assert!(Ancillary::TOS.enable(&file).is_err(), "no socket at all");
     assert!(drain_errors(&file, &mut [Report::EMPTY]).is_err(), "no socket at all");
-}
-
-#[test]
-fn disabled_metadata_is_absent_and_the_rest_still_comes() {
-    let (from, to) = (udp4(), dual_stack());
-    let dest = at("127.0.0.1", &to);
-    enable_all(&to, Ancillary::DEST | Ancillary::TOS | Ancillary::HOP_LIMIT);
-    let _ = Ancillary::DEST.disable(&to).expect("a socket");
-    from.send_to(b"data", dest).expect("it is taken");
-    let mut expected = RecvMeta::default();
-    (expected.tos, expected.hop_limit) = (Some(0), Some(64));
-    assert_eq!(one(&to).meta, expected);
-
-    let closed = refusing([127, 0, 0, 1]);
-    enable_all(&from, Ancillary::ERRORS);
-    let _ = Ancillary::ERRORS.disable(&from).expect("a socket");
-    from.send_to(b"data", addr(&closed)).expect("it is taken");
-    from.send_to(b"data", dest).expect("no error is waiting");
-    assert!(!in_error(&from, Duration::ZERO));
 }
 
 #[test]

@@ -59,19 +59,6 @@ fn overflow(from: &UdpSocket, to: SocketAddr, full: &UdpSocket) -> u32 {
 }
 
 #[test]
-fn metadata_is_empty_unless_asked_for() {
-    for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (udp4(), dual_stack())] {
-        let dest = if addr(&from).is_ipv4() { at("127.0.0.1", &to) } else { addr(&to) };
-        for way in Way::ALL {
-            send(&from, dest, b"data", SendMeta::new().with_tos(0xb9).with_hop_limit(9));
-            let got = way.receive(&to, 1).remove(0);
-            assert_eq!(got.meta, RecvMeta::default(), "{way:?}");
-            assert_eq!((got.raw.len(), got.meta.ecn()), (0, None));
-        }
-    }
-}
-
-#[test]
 fn each_option_fills_its_fields_and_no_other() {
     let here = SystemTime::UNIX_EPOCH;
     let full = |to: SocketAddr| {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use crate::kit::net::{Host, warm_up};
 use crate::kit::receive::{OwnedMessage, Way, one};
-use crate::kit::{addr, any6, at, bind, dual_stack, enable_all, index, ip, udp4, udp6};
+use crate::kit::{at, bind, dual_stack, enable_all, index, ip, udp4};
 use mmsg::{Ancillary, BatchSocket, SendMsg};
 
 /// Answers the received datagrams and checks that the answers leave from `source`.
@@ -45,53 +45,6 @@ fn d32_a_reply_to_a_directed_broadcast_leaves_from_this_hosts_own_address() {
             assert_eq!(got.meta.local, Some(seen("127.0.0.1")), "{way:?}");
             answer(&server, &got, &client, "127.0.0.1");
         }
-    }
-}
-
-#[test]
-fn d32_a_unicast_datagram_has_the_same_destination_and_local_address() {
-    for (server, seen) in servers() {
-        let client = udp4();
-        for text in ["127.0.0.1", "127.0.0.7"] {
-            client.send_to(b"hello", at(text, &server)).expect("it is taken");
-            let got = one(&server);
-            assert_eq!(
-                (got.meta.destination, got.meta.local),
-                (Some(seen(text)), Some(seen(text)))
-            );
-            answer(&server, &got, &client, text);
-        }
-    }
-    let (client, server) = (udp6(), any6(true));
-    enable_all(&server, Ancillary::DEST);
-    client.send_to(b"hello", at("::1", &server)).expect("it is taken");
-    let got = one(&server);
-    assert_eq!((got.meta.destination, got.meta.local), (Some(ip("::1")), Some(ip("::1"))));
-    answer(&server, &got, &client, "::1");
-}
-
-#[test]
-fn d32_a_reply_to_a_multicast_group_leaves_from_this_hosts_own_address() {
-    let group = Ipv4Addr::new(239, 255, 7, 9);
-    let client = udp4();
-    let loopback = Ipv4Addr::LOCALHOST;
-    socket2::SockRef::from(&client).set_multicast_if_v4(&loopback).expect("loopback");
-    for (server, seen) in servers() {
-        // An IPv6 socket cannot join an IPv4 group; it gets datagrams of groups joined on another socket.
-        let member = udp4();
-        match addr(&server).is_ipv4() {
-            true => server.join_multicast_v4(&group, &loopback).expect("loopback"),
-            false => {
-                member.join_multicast_v4(&group, &loopback).expect("loopback");
-                crate::kit::set_option(&server, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 1)
-                    .expect("an option of every Linux");
-            }
-        }
-        client.send_to(b"who is there?", (group, addr(&server).port())).expect("it is taken");
-        let got = one(&server);
-        let addresses = (got.meta.destination, got.meta.local);
-        assert_eq!(addresses, (Some(seen("239.255.7.9")), Some(seen("127.0.0.1"))));
-        answer(&server, &got, &client, "127.0.0.1");
     }
 }
 

@@ -1,17 +1,15 @@
 //! Reports of the error queue on loopback: their contents, send timestamps, and draining.
 
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{SocketAddr, SocketAddrV6};
 use std::time::{Duration, SystemTime};
 
 use super::errors::{BACKENDS, Setting, settings};
 use crate::common::skip;
 use crate::kit::net::Host;
 use crate::kit::receive::one;
-use crate::kit::{
-    TIME_LIMIT, addr, bind, dual_stack, enable_all, in_error, reports, summary, udp4, udp6,
-};
+use crate::kit::{TIME_LIMIT, addr, bind, dual_stack, enable_all, in_error, reports, udp4, udp6};
 use mmsg::error_queue::{Event, Origin, Report, drain_errors};
-use mmsg::{Ancillary, BatchSocket, BatchSocketExt, MmsgBuf, Offload, SendMeta, SendMsg};
+use mmsg::{Ancillary, BatchSocket, MmsgBuf, Offload, SendMeta, SendMsg};
 
 #[test]
 fn e2_draining_alone_ends_the_error() {
@@ -147,30 +145,4 @@ fn a_send_timestamp_has_the_number_of_the_callers_choice() {
         event => panic!("{event:?}"),
     });
     assert_eq!(ids.collect::<Vec<_>>(), [u32::MAX, 0, 77, 77, 1]);
-}
-
-#[test]
-fn timestamps_and_errors_come_together() {
-    for setting in settings() {
-        enable_all(
-            &setting.from,
-            Ancillary::SEND_TIMESTAMP | Ancillary::TIMESTAMP | Ancillary::DEST,
-        );
-        let msgs = [setting.bad(), setting.good()];
-        let sent = setting.from.send_each(msgs, |index, error| panic!("{index}: {error}"));
-        assert_eq!(sent.expect("they are taken"), 2);
-        let reports = reports(&setting.from, 3);
-        let is_stamp = |report: &&Report| matches!(report.event, Event::Sent { .. });
-        let (stamps, others): (Vec<&Report>, Vec<&Report>) = reports.iter().partition(is_stamp);
-        let ids: Vec<_> = stamps
-            .iter()
-            .map(|report| match report.event {
-                Event::Sent { id, time: Some(_), .. } => id,
-                event => panic!("{event:?}"),
-            })
-            .collect();
-        let seen: (Event, _, Option<IpAddr>) = summary(others[0]);
-        assert_eq!(ids, [0, 1]);
-        assert_eq!(seen, (Event::Refused, Some(setting.to_closed), Some(setting.to_closed.ip())));
-    }
 }

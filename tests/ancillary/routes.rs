@@ -1,15 +1,13 @@
 //! Reports of a router, and its changes to datagrams, in network namespaces.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
 
 use crate::kit::net::{Host, Route, warm_up};
 use crate::kit::receive::{Way, one, payloads};
 use crate::kit::{addr, enable_all, in_error, index, ip, reports, summary};
 use mmsg::error_queue::Event;
 use mmsg::options::{Fragmentation, path_mtu};
-use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, SendMeta, SendMsg};
-use socket2::{Domain, SockRef};
+use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, MmsgBuf, SendMeta, SendMsg};
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
 
@@ -164,32 +162,6 @@ fn a_broadcast_leaves_by_the_chosen_interface() {
 }
 
 #[test]
-fn the_hop_limit_is_decremented_and_ecn_is_kept() {
-    let Some(route) = Route::new("hops_are_what_the_route_left") else { return };
-    for family in [V4, V6] {
-        let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
-        for socket in [&from, &to] {
-            enable_all(socket, Ancillary::HOP_LIMIT | Ancillary::TOS);
-        }
-        let plain = SendMsg::to(server(&family, 0, &to), b"there");
-        for way in Way::ALL {
-            let meta = SendMeta::new().with_hop_limit(10).with_ecn(Ecn::Ect0);
-            let msgs = [plain, plain.with_meta(&meta)];
-            assert_eq!(from.send_batch(&msgs).expect("they are taken"), 2);
-            let got = way.receive(&to, 2);
-            let hops: Vec<_> = got.iter().map(|got| got.meta.hop_limit).collect();
-            // Linux starts with 64; the router subtracts one.
-            assert_eq!((hops, got[1].meta.ecn()), (vec![Some(63), Some(9)], Some(Ecn::Ect0)));
-            let back = SendMsg::to(got[0].addr.expect("it has a source"), b"back");
-            let meta = SendMeta::new().with_hop_limit(2).with_ecn(Ecn::Ce);
-            to.send_batch(&[back.with_meta(&meta)]).expect("it is taken");
-            let got = way.receive(&from, 1).remove(0);
-            assert_eq!((got.meta.hop_limit, got.meta.ecn()), (Some(1), Some(Ecn::Ce)), "{way:?}");
-        }
-    }
-}
-
-#[test]
 fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
     let Some(route) = Route::new("a_packet_too_big_for_a_hop_comes_back") else { return };
     for (family, backend) in [(V4, Backend::Mmsg), (V6, Backend::Msg)] {
@@ -284,46 +256,5 @@ fn a_router_without_a_route_reports_unreachable() {
                 assert_eq!((summary(&report), report.errno), (expected, libc::ENETUNREACH));
             }
         }
-    }
-}
-
-#[test]
-fn e1_a_closed_port_beyond_a_router_is_named_and_harms_nobody_else() {
-    let Some(route) = Route::new("e1_a_closed_port_beyond_a_router") else { return };
-    for family in [V4, V6] {
-        let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
-        enable_all(&from, Ancillary::ERRORS);
-        let closed = route.server.bind(family.any);
-        closed.connect(server(&family, 0, &to)).expect("there is a route");
-        let refused = server(&family, 1, &closed);
-        for backend in BACKENDS {
-            let mut arena = MmsgBuf::with_backend(backend);
-            assert_eq!(arena.send(&from, &[SendMsg::to(refused, b"bad")]).expect("taken"), 1);
-            assert!(in_error(&from, crate::kit::TIME_LIMIT));
-            let good = [SendMsg::to(server(&family, 0, &to), b"good"); 3];
-            assert_eq!(arena.send(&from, &good).expect("these are innocent"), 3);
-            assert_eq!(payloads(&to, 3), [b"good"; 3]);
-            let expected = (Event::Refused, Some(refused), Some(refused.ip()));
-            assert_eq!(summary(&reports(&from, 1)[0]), expected);
-            assert!(!in_error(&from, Duration::ZERO));
-        }
-    }
-}
-
-#[test]
-fn a_dual_stack_socket_gets_reports_of_both_families() {
-    let Some(route) = Route::new("a_dual_stack_socket_gets_reports_of_both_families") else {
-        return;
-    };
-    let from = route.client.within(crate::kit::dual_stack);
-    assert_eq!(SockRef::from(&from).domain().expect("a socket"), Domain::IPV6);
-    enable_all(&from, Ancillary::ERRORS);
-    for (to, router) in
-        [("[::ffff:192.0.2.1]:9", "::ffff:10.9.1.254"), ("[2001:db8::1]:9", "fd09:1::fe")]
-    {
-        let to = to.parse().expect("an address");
-        assert_eq!(from.send_batch(&[SendMsg::to(to, b"lost")]).expect("it is taken"), 1);
-        let expected = (Event::Unreachable, Some(to), Some(ip(router)));
-        assert_eq!(summary(&reports(&from, 1)[0]), expected);
     }
 }

@@ -176,19 +176,6 @@ fn the_interface_can_be_chosen() {
 }
 
 #[test]
-fn a_payload_of_several_segments_is_received_as_datagrams() {
-    for (from, dest, to) in pairs() {
-        let payload: Vec<u8> = (0..450u16).map(|i| i as u8).collect();
-        for size in [100u16, 150, 449, 450, 1000] {
-            let meta = SendMeta::new().with_segment_size(size).with_ecn(Ecn::Ect0);
-            send(&from, SendMsg::to(dest, &payload).with_meta(&meta));
-            let expected: Vec<_> = payload.chunks(size.into()).collect();
-            assert_eq!(payloads(&to, expected.len()), expected, "segments of {size} bytes");
-        }
-    }
-}
-
-#[test]
 fn a_transmit_time_is_taken_once_the_clock_is_known() {
     for (from, dest, to) in pairs() {
         let msg = SendMsg::to(dest, b"data");
@@ -417,43 +404,4 @@ fn e17_an_option_that_is_set_twice_is_an_error() {
     let other = SendMeta::new().with_tos(0xb8);
     send(&server, reply.with_meta(&meta).with_meta(&other).with_ecn(Ecn::Ect0));
     assert_eq!(one(&client).meta.tos, Some(0xb8 | Ecn::Ect0 as u8));
-}
-
-#[test]
-fn a_queue_keeps_options_with_their_datagrams() {
-    for (from, dest, to) in pairs() {
-        enable_all(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
-        let mut queue = SendQueue::new(1 << 16);
-        let mut expected = Vec::new();
-        let mut push = |queue: &mut SendQueue, i: u8| {
-            let data = vec![i; usize::from(i) % 5];
-            let mut msg = SendMsg::to(dest, &data);
-            let meta = SendMeta::new().with_tos(4 * i).with_hop_limit(i + 100);
-            if i % 3 > 0 {
-                msg = msg.with_meta(&meta);
-            }
-            let before = queue.bytes();
-            queue.push(&msg).expect("there is space");
-            assert!(queue.bytes() > before);
-            let (tos, hops) = if i % 3 > 0 { (4 * i, i + 100) } else { (0, 64) };
-            expected.push((data, Some(tos), Some(hops)));
-        };
-        (0..10).for_each(|i| push(&mut queue, i));
-        // A message that cannot be sent stops the flush between the others.
-        let wrong = if dest.ip().to_canonical().is_ipv4() { "::1" } else { "127.0.0.1" };
-        let meta = with_source(wrong);
-        let bad = SendMsg::to(dest, b"bad").with_meta(&meta);
-        queue.push(&bad).expect("there is space");
-        assert_eq!(from.flush(&mut queue).expect("ten are good"), 10);
-        (10..20).for_each(|i| push(&mut queue, i));
-        assert_eq!(queue.len(), 11);
-        assert_eq!(queue.iter().skip(2).map(|msg| msg.meta().tos).next(), Some(Some(4 * 11)));
-        assert!(from.flush(&mut queue).is_err() && queue.discard_front());
-        assert_eq!(from.flush(&mut queue).expect("the others are good"), 10);
-        assert_eq!((queue.len(), queue.bytes()), (0, 0));
-        let got = Way::Msgs(Backend::Mmsg).receive(&to, 20);
-        let seen: Vec<_> =
-            got.into_iter().map(|got| (got.data, got.meta.tos, got.meta.hop_limit)).collect();
-        assert_eq!(seen, expected);
-    }
 }

@@ -157,8 +157,8 @@ fn g2_a_destination_over_its_mtu_does_not_take_gso_from_the_others() {
             let before = near.counters();
             assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 102);
             assert_eq!(receive(&receiver, 102), payloads);
-            let (after, healthy) = (near.counters(), if sick == 0 { 64 + 36 } else { 100 });
-            assert_eq!(after.sent_segments - before.sent_segments, healthy, "{sick}");
+            let after = near.counters();
+            assert_eq!(after.sent_segments - before.sent_segments, 100, "{sick}");
             assert!(after.send_calls - before.send_calls <= 3, "{sick}");
         }
         // With the don't-fragment bit a datagram fails by itself. What follows goes by GSO.
@@ -189,28 +189,6 @@ fn s4_a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
         assert_eq!(receive(&receiver, 8), [segments.clone(), segments].concat());
         let counted = near.counters();
         assert_eq!((near.gso(), counted.rejected_size, counted.dropped), (true, 1, 0));
-    });
-}
-
-#[test]
-fn bulk_over_a_device_uses_gso_batches_and_loses_nothing() {
-    let name = "bulk_over_a_device_uses_gso_batches_and_loses_nothing";
-    with_far_end(name, |far| {
-        for gro in [false, true] {
-            let Some((near, receiver)) = pair(name, &far, gro) else { return };
-            let payloads = numbered(5_000, 1_200);
-            // Only as many as the receive buffer holds, since no thread reads it meanwhile.
-            for payloads in payloads.chunks(50) {
-                let msgs = msgs(at(FAR, &receiver), payloads);
-                assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 50);
-                assert_eq!(receive(&receiver, 50), payloads);
-            }
-            let sent = near.counters();
-            assert_eq!((sent.sent, sent.sent_batches, sent.sent_segments), (5_000, 100, 5_000));
-            assert_eq!((sent.rejected_size, sent.rejected_unsupported), (0, 0));
-            let received = receiver.counters();
-            assert_eq!((received.received, received.truncated), (5_001, 0));
-        }
     });
 }
 

@@ -2,13 +2,12 @@
 //! as sent; datagrams that the socket does not accept are dropped and counted.
 
 use std::os::unix::net::UnixDatagram;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::sockets::unix_pair;
 use crate::common::{TIME_LIMIT, numbered, tick, would_block};
 use mmsg::offload::OffloadState;
-use mmsg::{BatchSocket, BatchSocketExt, Offload, SendMsg, SendQueue, UnixAddr};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, SendMsg, SendQueue};
 use socket2::SockRef;
 
 /// Length of a datagram.
@@ -114,27 +113,6 @@ fn d8_a_send_timeout_is_honoured() {
 }
 
 #[test]
-fn a_socket_that_waits_takes_all_of_a_message() {
-    let (near, far) = small_pair();
-    let near = Offload::new(near).expect("a Unix socket");
-    let data = data(MANY);
-    thread::scope(|scope| {
-        scope.spawn(|| check_came_in_time(&far, &data));
-        assert_eq!(near.send_batch(&[message(&data)]).expect("it waits"), 1);
-    });
-    assert_eq!(counted(&near), (MANY, 0));
-}
-
-/// Like `check_came`, while the sender is still running.
-fn check_came_in_time(far: &UnixDatagram, data: &[u8]) {
-    let mut buffer = [0; 64];
-    for expected in data.chunks(SIZE) {
-        let len = far.recv(&mut buffer).expect("it was sent");
-        assert_eq!(&buffer[..len], expected);
-    }
-}
-
-#[test]
 fn d8_a_flush_does_not_keep_what_was_sent_in_part() {
     let (near, far) = narrow();
     let data = data(MANY);
@@ -154,16 +132,4 @@ fn d8_a_flush_does_not_keep_what_was_sent_in_part() {
         assert!(queue.discard_front());
         check_came(&far, &data, sent - before.0);
     }
-}
-
-/// An error is about the first datagram.
-#[test]
-fn an_error_means_that_no_datagram_was_taken() {
-    let near = Offload::new(UnixDatagram::unbound().expect("a socket")).expect("a Unix socket");
-    let data = data(100);
-    let nobody = UnixAddr::Abstract(b"mmsg: nobody has this name either");
-    let lost = message(&data).with_unix_dest(nobody);
-    let error = near.send_batch(&[lost, lost]).expect_err("nobody is there");
-    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-    assert_eq!(counted(&near), (0, 0));
 }

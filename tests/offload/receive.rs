@@ -73,22 +73,6 @@ fn d19_buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
 }
 
 #[test]
-fn d19_several_buffers_may_make_up_the_space_for_gro() {
-    let Some((sender, receiver, to)) = pair("d19_several_buffers_may_make_up_the_space_for_gro")
-    else {
-        return;
-    };
-    let sent = numbered(3, 100);
-    send(&sender, to, &sent);
-    let mut parts = [vec![0; 150], vec![0; NEEDED - 150]];
-    let mut buffers = parts.each_mut().map(|part| IoSliceMut::new(part));
-    let mut msgs = [RecvMsg::scatter(&mut buffers)];
-    assert_eq!(receiver.recv_batch(&mut msgs).expect("it is there"), 1);
-    let datagrams = msgs[0].message().datagrams().map(|d| d.slices().collect::<Vec<_>>().concat());
-    assert!(datagrams.eq(sent));
-}
-
-#[test]
 fn d19_without_gro_short_buffers_are_accepted() {
     let name = "d19_without_gro_short_buffers_are_accepted";
     let Some((sender, receiver, to)) = pair(name) else { return };

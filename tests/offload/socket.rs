@@ -200,30 +200,6 @@ fn d20_gathered_messages_go_as_one_batch() {
     }
 }
 
-/// More buffers than the kernel takes in a message, and more than the arena holds.
-#[test]
-fn d20_messages_of_many_buffers_are_batched_as_far_as_they_fit() {
-    let Some(near) = with_gso("d20_messages_of_many_buffers") else { return };
-    let far = udp4();
-    for buffers in [1, 3, 15, 16, 17, 100, 511, 512, 513, 1_024] {
-        let data = numbered(40, buffers * 2);
-        let parts: Vec<Vec<_>> =
-            data.iter().map(|data| data.chunks(2).map(IoSlice::new).collect()).collect();
-        let msgs: Vec<_> = (0..40)
-            .map(|i| match i % 7 {
-                0 => SendMsg::to(addr(&far), &data[i]),
-                _ => SendMsg::gather(&parts[i]).with_dest(addr(&far)),
-            })
-            .collect();
-        assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 40);
-        assert!(payloads(&far, 40) == data, "{buffers} buffers");
-        assert_eq!(send_each(&near, &msgs), 40);
-        assert!(payloads(&far, 40) == data, "{buffers} buffers");
-    }
-    assert!(near.gso());
-    assert_eq!(near.counters().rejected_size, 0);
-}
-
 #[test]
 fn d27_a_socket_with_a_segment_size_or_a_cork_of_its_own_is_not_wrapped() {
     for (option, value, name) in [(UDP_SEGMENT, 2, "UDP_SEGMENT"), (UDP_CORK, 1, "UDP_CORK")] {
