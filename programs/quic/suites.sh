@@ -3,10 +3,11 @@
 #
 # Runs the tests of quinn-udp and quinn on this crate, in the versions of Cargo.lock and from cargo's copies of the
 # sources:
-#   1. quinn-udp's tests on examples/quinn_udp.rs, which has quinn-udp's API;
-#   2. quinn's tests on a quinn built with that file in place of quinn-udp;
+#   1. quinn-udp 0.6's tests on crates/quinn-udp, by one line of their Cargo.toml;
+#   2. quinn's tests on a quinn built with crates/quinn-udp in place of quinn-udp 0.5;
 #   3. quinn's tests on crates/quinn, with only the runtime replaced.
-# FOLDER (target/suites) holds the sources and builds. It may be deleted at any time.
+# FOLDER (target/suites) holds the sources and builds. It may be deleted at any time. The folders udp and stock in it
+# have quinn-udp's benchmark too, on this crate and on quinn-udp: cargo bench --bench throughput
 set -eu -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD folder=${1:-target/suites}
@@ -23,17 +24,51 @@ for package in json.load(sys.stdin)["packages"]:
         print(os.path.dirname(package["manifest_path"]), package["version"])' "$@"
 }
 read -r quinn quinn_version < <(source_of quinn 0.11)
-read -r udp udp_version < <(source_of quinn-udp 0.5)
+read -r _ udp5_version < <(source_of quinn-udp 0.5)
+read -r udp udp_version < <(source_of quinn-udp 0.6)
 
-rm -rf "$folder"/{udp,adopted}
-mkdir -p "$folder/udp/quinn-udp" "$folder/adopted/tests"
-cp -r "$quinn" "$folder/udp/quinn"
-cp -r "$udp/tests" "$folder/udp/quinn-udp/tests"
-chmod -R u+w "$folder/udp"
-cp Cargo.lock "$folder/udp/"
+rm -rf "$folder"/{udp,stock,patched,adopted}
+mkdir -p "$folder"/{udp,stock,patched/quinn-udp,adopted/tests}
+cp Cargo.lock "$folder/patched/"
 cp Cargo.lock "$folder/adopted/"
 
-cat >"$folder/udp/Cargo.toml" <<END
+# quinn-udp's tests and benchmark are those of a crate that depends on it.
+# dependent FOLDER DEPENDENCY
+dependent() {
+    cp -r "$udp"/{tests,benches} "$1"
+    cp Cargo.lock "$1"
+    cat >"$1/Cargo.toml" <<END
+[workspace]
+
+[package]
+name = "$(basename "$1")"
+version = "0.0.0"
+edition = "2024"
+
+[lib]
+path = "/dev/null"
+bench = false
+
+[dependencies]
+quinn-udp = $2
+
+[dev-dependencies]
+criterion = { version = "0.8", default-features = false, features = ["async_tokio"] }
+libc = "0.2"
+socket2 = "0.6"
+tokio = { version = "1", features = ["rt", "rt-multi-thread", "net"] }
+
+[[bench]]
+name = "throughput"
+harness = false
+END
+}
+dependent "$folder/udp" "{ package = \"mmsg-quinn-udp\", path = \"$root/crates/quinn-udp\" }"
+dependent "$folder/stock" "\"=$udp_version\""
+
+cp -r "$quinn" "$folder/patched/quinn"
+chmod -R u+w "$folder"/{udp,stock,patched}
+cat >"$folder/patched/Cargo.toml" <<END
 [workspace]
 members = ["quinn", "quinn-udp"]
 resolver = "2"
@@ -41,23 +76,10 @@ resolver = "2"
 [patch.crates-io]
 quinn-udp = { path = "quinn-udp" }
 END
-cat >"$folder/udp/quinn-udp/Cargo.toml" <<END
-[package]
-name = "quinn-udp"
-version = "$udp_version"
-edition = "2024"
-
-[features]
-tracing = []
-log = []
-
-[lib]
-path = "$root/examples/quinn_udp.rs"
-
-[dependencies]
-mmsg = { path = "$root" }
-socket2 = { version = "0.6", features = ["all"] }
-END
+sed -e "s/^name = .*/name = \"quinn-udp\"/" -e "s/^version = .*/version = \"$udp5_version\"/" \
+    -e "s#path = \"../..\"#path = \"$root\"#" -e "/^\(documentation\|readme\)/d" crates/quinn-udp/Cargo.toml \
+    >"$folder/patched/quinn-udp/Cargo.toml"
+printf '\n[lib]\npath = "%s"\n' "$root/crates/quinn-udp/src/lib.rs" >>"$folder/patched/quinn-udp/Cargo.toml"
 
 # The dependencies of quinn's tests: quinn's own and its dev-dependencies.
 {
@@ -117,8 +139,9 @@ echo "quinn-udp $udp_version, quinn $quinn_version"
 export CARGO_TARGET_DIR=$folder/target
 status=0
 cd "$folder/udp"
-cargo test -p quinn-udp --test tests || status=1
+cargo test --test tests || status=1
 # Two of quinn's tests allow themselves 100 ms: on a busy machine they may fail with "timeout" or "ConnectionClosed".
+cd "$folder/patched"
 cargo test --no-fail-fast -p quinn --lib --test many_connections -- --include-ignored || status=1
 cd "$folder/adopted"
 cargo test --no-fail-fast --tests -- --include-ignored || status=1

@@ -1,0 +1,31 @@
+//! A transmit as this library's options, and a received message as quinn's metadata.
+
+use mmsg::{Message, SendMeta};
+
+use crate::{EcnCodepoint, RecvMeta, Transmit};
+
+/// The options of a transmit. A segment size that is not shorter than the contents says nothing.
+pub(crate) fn send_meta(transmit: &Transmit<'_>) -> SendMeta {
+    let segments = |size: &usize| (1..transmit.contents.len()).contains(size);
+    let mut meta = SendMeta::new();
+    meta.tos = transmit.ecn.map(|ecn| ecn as u8);
+    meta.source = transmit.src_ip;
+    meta.segment_size =
+        transmit.segment_size.filter(segments).and_then(|size| size.try_into().ok());
+    meta
+}
+
+/// A message's metadata. A truncated message becomes an empty one: its datagrams would not decrypt, or their
+/// boundaries are unknown. `stride` is never 0, so a peer cannot make a program divide by it.
+pub(crate) fn recv_meta(message: Message<'_>) -> RecvMeta {
+    let mut received = RecvMeta::default();
+    let meta = message.meta();
+    if let Some(addr) = message.addr() {
+        received.addr = addr;
+        received.len = if message.truncated() { 0 } else { message.len() };
+    }
+    received.stride = meta.segment_size.map_or(received.len, usize::from).max(1);
+    received.ecn = meta.tos.and_then(EcnCodepoint::from_bits);
+    received.dst_ip = meta.destination;
+    received
+}

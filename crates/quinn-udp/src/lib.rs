@@ -1,0 +1,67 @@
+//! The API of [quinn-udp](https://docs.rs/quinn-udp/0.6.3) on [mmsg]: a UDP socket with ECN, source addresses, GSO and
+//! GRO, for QUIC and whatever else has its needs.
+//!
+//! A crate that depends on quinn-udp 0.6 changes one line of `Cargo.toml`, and no code:
+//!
+//! ```toml
+//! quinn-udp = { package = "mmsg-quinn-udp", version = "0.6" }
+//! ```
+//!
+//! It is not for crates that pass quinn-udp's types to quinn or noq: these have types of their own.
+//! [mmsg-quinn](https://docs.rs/mmsg-quinn) and [mmsg-noq](https://docs.rs/mmsg-noq) are for them.
+//!
+//! # Differences
+//!
+//! What is better:
+//!
+//! - If the system rejects a GSO batch, [`try_send`](UdpSocketState::try_send) sends its datagrams one by one in the
+//!   same call, where quinn-udp returns an error. If the device cannot segment, GSO is off for a minute, where quinn-udp
+//!   turns it off for good. It is off on kernel releases that damage batches.
+//! - A transmit with a segment size is sent also while GSO is off or missing.
+//! - With [transport errors](UdpSocketState::enable_transport_errors) on, a report about another datagram fails no send
+//!   and no receive.
+//! - A truncated message is empty (`len` is 0), where quinn-udp returns its beginning as if it were whole.
+//!   [`stride`](RecvMeta::stride) is at least 1, so an empty datagram cannot make a program divide by zero.
+//! - If a buffer is shorter than 65,527 bytes, the first receive turns GRO off, for good, and
+//!   [`gro_segments`](UdpSocketState::gro_segments) is 1. quinn-udp truncates coalesced messages.
+//! - The crate contains no `unsafe` code.
+//!
+//! What differs:
+//!
+//! - A socket with `UDP_SEGMENT` or `UDP_CORK` set is an error of [`UdpSocketState::new`].
+//! - Without an [`ecn`](Transmit::ecn), a datagram has the socket's own ECN bits; quinn-udp clears them.
+//! - A batch that stays too big for the path as single datagrams is an error only if its first datagram is.
+//!
+//! What is missing: Apple's private calls (`set_apple_fast_path`; the feature `fast-apple-datapath` does nothing),
+//! GRO on Windows, WASI.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod convert;
+mod state;
+mod types;
+
+pub use state::UdpSocketState;
+pub use types::{
+    EcnCodepoint, RecvMeta, Transmit, TransportError, TransportErrorPayload, UdpSockRef,
+};
+
+/// The README's code, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// The most messages that a receive takes.
+pub const BATCH_SIZE: usize = 32;
+
+/// Whether a message was too big for the socket or the path (`EMSGSIZE`), as an MTU probe may be.
+///
+/// ```
+/// let error = std::io::Error::from(std::io::ErrorKind::WouldBlock);
+/// assert!(!mmsg_quinn_udp::is_msg_size_err(&error));
+/// ```
+#[must_use]
+pub fn is_msg_size_err(err: &std::io::Error) -> bool {
+    mmsg::errors::is_too_big(err)
+}
