@@ -106,23 +106,22 @@ fn s3_the_socket_option_is_never_set() {
 }
 
 #[test]
-fn s12_both_ways_can_be_switched_while_running() {
+fn s12_both_ways_can_be_switched_off_while_running() {
     let (sender, receiver, to) = pair();
     if !gso(&sender) {
         return;
     }
     let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
     assert!(!sender.set_gso(false));
-    assert!(!receiver.set_gro(false).expect("it is a UDP socket"));
+    receiver.disable_gro(receiver.get_ref()).expect("it is a UDP socket");
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
     assert_eq!((sender.counters().sent, sender.counters().sent_batches), (2, 0));
     assert_eq!(receive(&receiver, 2).len(), 2);
     assert!(sender.set_gso(true));
-    assert!(receiver.set_gro(true).expect("it is a UDP socket"));
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
     assert_eq!(sender.counters().sent_batches, 1);
     assert_eq!(receive(&receiver, 2).len(), 2);
-    assert_eq!(receiver.counters().received_coalesced, 1);
+    assert_eq!(receiver.counters().received_coalesced, 0);
 }
 
 #[cfg(unix)]
@@ -163,11 +162,9 @@ fn s4_a_message_with_its_own_segment_size_is_sent_as_it_is() {
 
 #[test]
 fn p4_gso_and_gro_report_what_is_on() {
-    let (sender, _, _) = pair();
     let off = Offload::builder().gso(false).gro(false);
     let plain = off.build(UdpSocket::bind("127.0.0.1:0").expect("a socket")).expect("loopback");
     assert!(!plain.gso() && !plain.gro());
-    assert_eq!(sender.gro(), sender.set_gro(true).expect("it is a UDP socket"));
 }
 
 #[test]

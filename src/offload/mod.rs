@@ -2,9 +2,7 @@
 
 mod builder;
 mod counters;
-mod environment;
 mod gso;
-mod release;
 #[cfg(feature = "mio")]
 mod source;
 mod state;
@@ -78,18 +76,17 @@ use crate::sys::{self, AsSocket};
 ///
 /// [`gso_status`](OffloadState::gso_status) gives the reason, [`counters`](OffloadState::counters) how often.
 ///
-/// - The program turns GSO off and on with [`OffloadBuilder::gso`] and [`set_gso`](Self::set_gso).
+/// - The program turns GSO off and on with [`OffloadBuilder::gso`] and [`set_gso`](OffloadState::set_gso).
 /// - The environment variable `MMSG_OFFLOAD=0` turns GSO and GRO off for the whole process, whatever the program says.
 ///   `MMSG_OFFLOAD=1` ignores the kernel's release. Other values have no effect. The variable is read once, when the
 ///   first socket is wrapped.
-/// - GSO is off on Linux 7.0.0 to 7.1.4, which damage GSO batches on many devices:
-///   [`OffloadBuilder::force_gso`] turns it on there. A virtual machine does not see which kernel its
-///   host runs: if throughput collapses there, try `MMSG_OFFLOAD=0`.
+/// - GSO is off on Linux 7.0.0 to 7.1.4, which damage GSO batches on many devices. Distributions add the fix to older
+///   releases: `MMSG_OFFLOAD=1` turns GSO on there. A virtual machine does not see which kernel its host runs: if
+///   throughput collapses there, try `MMSG_OFFLOAD=0`.
 /// - If a path rejects a GSO batch (`EIO`, `EOPNOTSUPP`) but takes its datagrams, GSO is off for the socket for a
 ///   minute.
-/// - GSO is off while [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on, since the kernel reports one time and
-///   one number for a whole GSO batch. Turn it on before the socket is wrapped, or call [`set_gso`](Self::set_gso)
-///   afterwards.
+/// - GSO is off if [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on, since the kernel reports one time and
+///   one number for a whole GSO batch. Turn it on before the socket is wrapped, or turn GSO off yourself.
 ///
 /// A socket with `UDP_SEGMENT` or `UDP_CORK` set cannot be wrapped. Do not set them later either: the kernel would
 /// split or join datagrams in other places than with the plain socket.
@@ -123,47 +120,6 @@ impl<S: AsSocket> Offload<S> {
     pub fn new(socket: S) -> io::Result<Self> {
         Offload::<()>::builder().build(socket)
     }
-
-    /// Turns GSO on or off, at any time, and returns whether it is on. [`gso_status`](OffloadState::gso_status) says
-    /// why not.
-    ///
-    /// ```
-    /// use mmsg::{Offload, offload::GsoStatus};
-    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// assert!(!socket.set_gso(false) && !socket.gso());
-    /// assert_eq!((socket.gso_status(), socket.max_segments()), (GsoStatus::OffByChoice, 1));
-    /// if socket.set_gso(true) {
-    ///     println!("up to {} datagrams in a GSO batch", socket.max_segments());
-    /// }
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn set_gso(&self, on: bool) -> bool {
-        self.state.set_gso(&self.socket, on)
-    }
-
-    /// Turns GRO on or off, at any time, and returns whether it is on. GRO stays off if the environment
-    /// variable `MMSG_OFFLOAD` is 0. The kernel does not coalesce datagrams that are queued already.
-    ///
-    /// While messages or reports wait in the socket, GRO stays on, and the result is `Ok(true)`: without GRO the kernel
-    /// no longer reports where the datagrams of a queued coalesced message end. Receive everything, empty the error
-    /// queue, and call `set_gro(false)` again.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, Offload, RecvBatch};
-    /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// # client.send_to(b"hello", socket.get_ref().local_addr()?)?;
-    /// let slot_len = if socket.set_gro(false)? { 65_535 } else { 1500 };
-    /// socket.recv_into(&mut RecvBatch::new(64, slot_len))?;
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The system's error.
-    pub fn set_gro(&self, on: bool) -> io::Result<bool> {
-        self.state.set_gro(&self.socket, on)
-    }
 }
 
 impl<S> Offload<S> {
@@ -181,17 +137,31 @@ impl<S> Offload<S> {
         &self.socket
     }
 
-    /// Returns the socket. GRO stays as it is: call `set_gro(false)` first to receive into short buffers.
+    /// Returns the socket. GRO stays as it is: to receive into short buffers, call
+    /// [`disable_gro`](OffloadState::disable_gro) first.
     ///
     /// ```
     /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// let _is_on = socket.set_gro(false)?;
+    /// socket.disable_gro(socket.get_ref())?;
     /// let plain: std::net::UdpSocket = socket.into_inner();
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
     pub fn into_inner(self) -> S {
         self.socket
+    }
+}
+
+impl OffloadBuilder {
+    /// Wraps the socket and turns the offloads on where the kernel supports them. `UDP_SEGMENT` is never
+    /// set on the socket.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else the system's error.
+    pub fn build<S: AsSocket>(self, socket: S) -> io::Result<Offload<S>> {
+        let state = self.build_state(&socket)?;
+        Ok(Offload { socket, state })
     }
 }
 

@@ -4,22 +4,20 @@ use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counters::{AtomicCounters, Counters, RecvTotals};
-use super::environment::Switch;
-use super::status::{GsoStatus, Status};
+use super::status::{GsoStatus, Status, Switch};
 use crate::ancillary::Ancillary;
 use crate::arena;
-use crate::offload::Offload;
 use crate::recv::batch::RecvBatch;
 use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::socket::BatchSocket;
-use crate::sys::{self, AsSocket, BorrowedSocket, MAX_BATCH, RecvFlags, Taken, numbers};
+use crate::sys::{self, AsSocket, BorrowedSocket, MAX_BATCH, RecvFlags, Taken};
 
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
 const MAX_PAYLOAD: usize = 65_535 - 8;
 
-/// The state of an [`Offload`] without its socket, for programs that keep the socket themselves and lend it to each
+/// The state of an [`Offload`](crate::Offload) without its socket, for programs that keep the socket themselves and lend it to each
 /// call.
 ///
 /// [`on`](Self::on) combines it with the socket. Threads may share a state. A state belongs to one socket: with another
@@ -47,28 +45,35 @@ pub struct OffloadState {
 }
 
 impl OffloadState {
-    /// Turns on GSO and GRO where the kernel supports them for this socket. To choose, use [`Offload::builder`] and
-    /// [`build_state`](super::OffloadBuilder::build_state).
+    /// Turns the offloads on where the kernel supports them.
     ///
     /// # Errors
     ///
-    /// The errors of [`Offload::new`].
-    pub fn new(socket: &(impl AsSocket + ?Sized)) -> io::Result<Self> {
-        Offload::<()>::builder().build_state(socket)
-    }
-
-    /// Both offloads off.
-    pub(super) fn off(force_gso: bool, max_segments: usize) -> Self {
-        Self {
-            status: Status::new(force_gso),
+    /// The system's error.
+    pub(super) fn with(
+        socket: BorrowedSocket<'_>,
+        gso: bool,
+        max_segments: usize,
+        gro: bool,
+    ) -> io::Result<Self> {
+        let state = Self {
+            status: Status::new(socket),
             max_segments,
             gro: AtomicBool::new(false),
             rejects_tos: AtomicBool::new(false),
             counters: AtomicCounters::default(),
+        };
+        state.set_gso(gso);
+        if gro && Switch::get() != Switch::Off {
+            let is_on = Ancillary::GRO.enable(&socket)?.contains(Ancillary::GRO);
+            state.gro.store(is_on, Ordering::Relaxed);
+        } else {
+            state.disable_gro(&socket)?;
         }
+        Ok(state)
     }
 
-    /// The socket with this state, for one or more calls. It costs nothing to make.
+    /// The socket with this state, for one or more calls. Creating it is free.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg};
@@ -87,54 +92,46 @@ impl OffloadState {
         SocketWithState { state: self, socket: sys::borrow(socket) }
     }
 
-    /// Turns GSO on or off, and returns whether it is on: [`Offload::set_gso`].
+    /// Turns GSO on or off, at any time, and returns whether it is on. [`gso_status`](Self::gso_status) says why not.
     ///
     /// ```
-    /// use mmsg::offload::OffloadState;
-    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// let state = OffloadState::new(&socket)?;
-    /// assert!(!state.set_gso(&socket, false) && !state.set_gro(&socket, false)?);
+    /// use mmsg::{Offload, offload::GsoStatus};
+    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// assert!(!socket.set_gso(false) && !socket.gso());
+    /// assert_eq!((socket.gso_status(), socket.max_segments()), (GsoStatus::OffByChoice, 1));
+    /// if socket.set_gso(true) {
+    ///     println!("up to {} datagrams in a GSO batch", socket.max_segments());
+    /// }
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn set_gso(&self, socket: &(impl AsSocket + ?Sized), on: bool) -> bool {
-        self.status.set(sys::borrow(socket), on);
+    pub fn set_gso(&self, on: bool) -> bool {
+        self.status.set(on);
         self.gso()
     }
 
-    /// Turns GRO on or off, and returns whether it is on: [`Offload::set_gro`].
+    /// Turns GRO off for good, so that receives accept short buffers.
+    ///
+    /// Without GRO the kernel does not report where the datagrams of a coalesced message end. So a message that is
+    /// coalesced already, queued or on its way, arrives as one long datagram, or is truncated. Choose with
+    /// [`OffloadBuilder::gro`](super::OffloadBuilder::gro) instead where you can, before datagrams arrive.
     ///
     /// ```
-    /// use mmsg::offload::OffloadState;
-    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// let state = OffloadState::new(&socket)?;
-    /// assert!(!state.set_gro(&socket, false)?); // Nothing waits in the socket.
+    /// use mmsg::{BatchSocket, Offload, RecvBatch};
+    /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// # client.send_to(b"hello", socket.get_ref().local_addr()?)?;
+    /// socket.disable_gro(socket.get_ref())?;
+    /// socket.recv_into(&mut RecvBatch::new(64, 1500))?;
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// The system's error.
-    pub fn set_gro(&self, socket: &(impl AsSocket + ?Sized), on: bool) -> io::Result<bool> {
-        let socket = sys::borrow(socket);
-        let enable = || Ancillary::GRO.enable(&socket).map(|on| on.contains(Ancillary::GRO));
-        // Without GRO the kernel no longer reports where the datagrams of a queued coalesced message end.
-        let holds_any = || sys::has_queued_messages(socket);
-        let on = if on && Switch::get() != Switch::Off {
-            enable()?
-        } else {
-            // Other code may have changed the option, which can be read since Linux 5.12.
-            let option = sys::option(socket, numbers::GRO);
-            let was_on = option.map_or(self.gro(), |value| value != 0);
-            if was_on && holds_any() {
-                true
-            } else {
-                let _ = Ancillary::GRO.disable(&socket)?;
-                // A coalesced message may have come in between.
-                was_on && holds_any() && enable()?
-            }
-        };
-        self.gro.store(on, Ordering::Relaxed);
-        Ok(on)
+    pub fn disable_gro(&self, socket: &(impl AsSocket + ?Sized)) -> io::Result<()> {
+        let _ = Ancillary::GRO.disable(&sys::borrow(socket))?;
+        self.gro.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether the kernel segments sends. [`gso_status`](Self::gso_status) says why not.

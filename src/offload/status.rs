@@ -1,11 +1,12 @@
-//! Whether GSO is used, and why not.
+//! Whether GSO is used, and why not: the program, `MMSG_OFFLOAD`, the kernel's release, the socket, or a rejection.
 
+use std::env;
+use std::ffi::OsStr;
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::environment::Switch;
-use super::release::Release;
 use crate::events;
 use crate::sys::{self, BorrowedSocket, numbers};
 
@@ -37,10 +38,10 @@ pub enum GsoStatus {
     OffByEnvironment,
     /// This release of the kernel damages GSO batches: Linux 7.0.0 to 7.1.4.
     OffByKernelRelease,
-    /// [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on: the kernel would report one time for a whole GSO
-    /// batch.
+    /// [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) was on when the socket was wrapped: the kernel would report
+    /// one time for a whole GSO batch.
     OffBySendTimestamps,
-    /// The kernel has no GSO for this socket, or `UDP_SEGMENT` or `UDP_CORK` is set on it.
+    /// The kernel has no GSO for this socket: `UDP_SEGMENT`, Linux 4.18.
     Unsupported,
     /// The kernel rejected a GSO batch whose datagrams went through, as it does for a device without checksum
     /// offload. Tried again after a minute.
@@ -59,24 +60,16 @@ impl GsoStatus {
     ];
 
     /// The status of a socket for which the program wants GSO.
-    fn of(socket: BorrowedSocket<'_>, forced: bool, environment: Switch) -> Self {
-        let forced = forced || environment == Switch::On;
+    fn of(socket: BorrowedSocket<'_>, environment: Switch) -> Self {
+        let damages = || Release::current().is_some_and(Release::damages_batches);
         match () {
             () if environment == Switch::Off => Self::OffByEnvironment,
-            () if !has_segmentation(socket) => Self::Unsupported,
+            () if sys::option(socket, numbers::SEGMENT).is_err() => Self::Unsupported,
             () if reports_send_times(socket) => Self::OffBySendTimestamps,
-            () if !forced && Release::current().is_some_and(Release::damages_batches) => {
-                Self::OffByKernelRelease
-            }
+            () if environment != Switch::On && damages() => Self::OffByKernelRelease,
             () => Self::On,
         }
     }
-}
-
-/// Whether this socket supports GSO (`UDP_SEGMENT`, Linux 4.18) and has no option that conflicts with it. Only reads
-/// options.
-fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
-    sys::option(socket, numbers::SEGMENT).is_ok() && conflicting_option(socket).is_none()
 }
 
 /// The name and value of an option that splits or joins messages (udp(7)), if one is set on the socket.
@@ -111,18 +104,19 @@ impl fmt::Display for GsoStatus {
 pub(super) struct Status {
     /// The index of a [`GsoStatus`] in `ALL`.
     status: AtomicU8,
-    /// Whether to ignore the kernel's release.
-    forced: bool,
+    /// The status while the program wants GSO and no path has rejected it.
+    wanted: GsoStatus,
     began: Instant,
     /// When to try rejected GSO again, in milliseconds after `began`.
     retry_at: AtomicU64,
 }
 
 impl Status {
-    pub(super) fn new(forced: bool) -> Self {
+    /// Asks the socket and the system whether GSO can be used.
+    pub(super) fn new(socket: BorrowedSocket<'_>) -> Self {
         Self {
             status: AtomicU8::new(GsoStatus::OffByChoice as u8),
-            forced,
+            wanted: GsoStatus::of(socket, Switch::get()),
             began: Instant::now(),
             retry_at: AtomicU64::new(0),
         }
@@ -133,11 +127,8 @@ impl Status {
     }
 
     /// Sets whether GSO is wanted.
-    pub(super) fn set(&self, socket: BorrowedSocket<'_>, wanted: bool) {
-        let status = match wanted {
-            true => GsoStatus::of(socket, self.forced, Switch::get()),
-            false => GsoStatus::OffByChoice,
-        };
+    pub(super) fn set(&self, wanted: bool) {
+        let status = if wanted { self.wanted } else { GsoStatus::OffByChoice };
         self.status.store(status as u8, Ordering::Relaxed);
         if wanted && status != GsoStatus::On {
             events::gso_off(&status);
@@ -176,8 +167,74 @@ impl Status {
     }
 }
 
+/// The value of `MMSG_OFFLOAD`, the switch for the offloads of the whole process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Switch {
+    /// Not set, or neither 0 nor 1.
+    Default,
+    /// 0.
+    Off,
+    /// 1.
+    On,
+}
+
+impl Switch {
+    /// Read once.
+    pub(super) fn get() -> Self {
+        static SWITCH: OnceLock<Switch> = OnceLock::new();
+        let read = || env::var_os("MMSG_OFFLOAD").map_or(Self::Default, |value| Self::of(&value));
+        *SWITCH.get_or_init(read)
+    }
+
+    fn of(value: &OsStr) -> Self {
+        match value.as_encoded_bytes() {
+            b"0" => Self::Off,
+            b"1" => Self::On,
+            _ => Self::Default,
+        }
+    }
+}
+
+/// A kernel's release: the first three numbers of `uname -r`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Release(u32, u32, u32);
+
+/// Linux 7.0.0 (commit b10b446ce7ad) to 7.1.4: on many devices, GSO batches whose segments all have the same length
+/// leave damaged. Commits 78effd896eee and 5f17ae0f595a fixed it.
+const DAMAGING: [Release; 2] = [Release(7, 0, 0), Release(7, 1, 4)];
+
+impl Release {
+    /// The release of the running kernel, read once. `None` if unknown.
+    fn current() -> Option<Self> {
+        static CURRENT: OnceLock<Option<Release>> = OnceLock::new();
+        #[cfg(any(test, fuzzing))]
+        if let Some(text) = sys::fault::release() {
+            return Self::parse(text);
+        }
+        *CURRENT.get_or_init(|| Self::parse(&sys::kernel_release()?))
+    }
+
+    /// Reads "7.1.3-arch1-2" as 7.1.3 and "7.1-rc2" as 7.1.0.
+    fn parse(text: &str) -> Option<Self> {
+        let numbers = text.split(|c: char| c != '.' && !c.is_ascii_digit()).next()?;
+        let mut numbers = numbers.split('.');
+        let major = numbers.next()?.parse().ok()?;
+        let minor = numbers.next()?.parse().ok()?;
+        let patch = numbers.next().map_or(Some(0), |patch| patch.parse().ok())?;
+        Some(Self(major, minor, patch))
+    }
+
+    /// Whether GSO batches leave damaged on some devices.
+    fn damages_batches(self) -> bool {
+        let [first, last] = DAMAGING;
+        (first..=last).contains(&self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -189,7 +246,8 @@ mod tests {
 
     #[test]
     fn n2_a_socket_that_rejected_is_tried_again_after_a_minute() {
-        let mut status = Status::new(false);
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+        let mut status = Status::new(sys::borrow(&socket));
         // The minute begins with the rejection, not with the socket.
         status.began = status.began.checked_sub(OFF_FOR).unwrap_or(status.began);
         status.status.store(GsoStatus::On as u8, Ordering::Relaxed);
@@ -205,14 +263,57 @@ mod tests {
     fn n1_each_reason_has_its_turn() {
         use GsoStatus::*;
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-        let of = |forced, switch| GsoStatus::of(sys::borrow(&socket), forced, switch);
-        assert_eq!(of(true, Switch::Off), OffByEnvironment);
-        if of(false, Switch::Default) == Unsupported {
+        let of = |switch| GsoStatus::of(sys::borrow(&socket), switch);
+        assert_eq!(of(Switch::Off), OffByEnvironment);
+        if of(Switch::Default) == Unsupported {
             return;
         }
         crate::sys::fault::set_release(Some("7.0.3"));
-        assert_eq!(of(false, Switch::Default), OffByKernelRelease);
-        assert_eq!([of(true, Switch::Default), of(false, Switch::On)], [On, On]);
+        assert_eq!([of(Switch::Default), of(Switch::On)], [OffByKernelRelease, On]);
         crate::sys::fault::set_release(None);
+    }
+
+    #[test]
+    fn n1_only_0_and_1_mean_anything() {
+        let cases = [("0", Switch::Off), ("1", Switch::On)];
+        for (value, switch) in cases {
+            assert_eq!(Switch::of(value.as_ref()), switch);
+        }
+        for value in ["", "default", "00", "01", "on", "true", " 1", "2"] {
+            assert_eq!(Switch::of(value.as_ref()), Switch::Default, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn n1_releases_are_read_as_distributions_write_them() {
+        let damages = |text| Release::parse(text).map(Release::damages_batches);
+        for text in ["7.0.0", "7.0", "7.0-rc7", "7.0.12-arch1-1", "7.1.0-rc1", "7.1.4-200.fc44"] {
+            assert_eq!(damages(text), Some(true), "{text}");
+        }
+        for text in ["4.18.0-553.el8", "6.18.44", "6.99.99", "7.1.5", "7.1.10", "7.2-rc1", "8.0"] {
+            assert_eq!(damages(text), Some(false), "{text}");
+        }
+        for text in ["", "7", "seven", "7.x", ".7.0", "7..0", "99999999999.0.0"] {
+            assert_eq!(damages(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        /// The twin compares one number.
+        #[test]
+        fn n1_the_damaging_releases_are_a_range(
+            major in 5u32..10, minor in 0u32..4, patch in 0u32..9, tail in "(-[a-z0-9.+_-]{0,12})?",
+        ) {
+            let release = Release::parse(&format!("{major}.{minor}.{patch}{tail}"));
+            prop_assert_eq!(release, Some(Release(major, minor, patch)));
+            let number = major * 100 + minor * 10 + patch;
+            let damages = release.is_some_and(Release::damages_batches);
+            prop_assert_eq!(damages, (700..=714).contains(&number));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,24}") {
+            let _ = Release::parse(&text);
+        }
     }
 }

@@ -8,8 +8,7 @@
 //! - `calls::recv` and `calls::send`: the backends. They move messages in order, and return how many moved (a receive as
 //!   [`Taken`]) or the error of the first. A receive waits for its first message only, and not at all with `RecvFlags::DONT_WAIT`; it closes
 //!   received descriptors before it returns. [`backend`] does the rest for all targets.
-//! - Questions about a socket: `waits`, `is_inet`, `families`, `has_error_queue`, for receives with GRO
-//!   `has_queued_messages`, for the feature `tokio` `has_error`. `wait_readable` waits.
+//! - Questions about a socket: `waits`, `is_inet`, `families`, `has_error_queue`, for the feature `tokio` `has_error`. `wait_readable` waits.
 //! - Questions about an error: `icmp::is_unrelated`, `icmp::may_be_unrelated`, and `may_be_about_tos` for kernels that
 //!   reject a TOS.
 //! - For sends with GSO: `segmentation_rejected` and `kernel_release`.
@@ -66,9 +65,8 @@ pub(crate) use self::native::has_error;
 pub(crate) use self::native::icmp::may_be_unrelated as may_be_unrelated_icmp;
 pub(crate) use self::native::{
     BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, borrow, clock_time, families,
-    for_datagram_sockets, has_error_queue, has_queued_messages, impl_as_socket,
-    is_about_the_option, kernel_release, may_be_about_tos, option, segmentation_rejected,
-    set_option_bytes, wait_readable,
+    for_datagram_sockets, has_error_queue, impl_as_socket, is_about_the_option, kernel_release,
+    may_be_about_tos, option, segmentation_rejected, set_option_bytes, wait_readable,
 };
 
 /// The maximum number of messages in one system call: `UIO_MAXIOV` in the Linux kernel, which truncates longer batches

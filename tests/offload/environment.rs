@@ -16,8 +16,6 @@ fn state() -> String {
     let offload = Offload::new(socket()).expect("a UDP socket");
     let first = offload.gso_status();
     offload.set_gso(true);
-    let gro = (offload.gro(), offload.set_gro(true).expect("a UDP socket"));
-    assert_eq!(gro.0, gro.1);
     // It still sends and receives.
     let to = offload.get_ref().local_addr().expect("it is bound");
     assert_eq!(
@@ -29,7 +27,7 @@ fn state() -> String {
         offload.recv_into(&mut batch).expect("both arrive");
         datagrams += batch.iter().count();
     }
-    format!("{first:?} {:?} {}", offload.gso_status(), gro.1)
+    format!("{first:?} {:?} {}", offload.gso_status(), offload.gro())
 }
 
 /// The result of [`state`] in a process with this value of the variable.

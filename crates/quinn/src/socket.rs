@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mmsg::errors::is_too_big;
 use mmsg::offload::OffloadBuilder;
 use mmsg::options::Fragmentation;
-use mmsg::{Ancillary, BatchSocket, Message, MmsgBuf, Offload, RecvMsg, SendMeta, SendMsg};
+use mmsg::{Ancillary, BatchSocket, Message, Offload, SendMeta, SendMsg};
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
@@ -26,8 +26,6 @@ const MAX_COALESCED: usize = 64;
 const MAX_PAYLOAD: usize = 65_535 - 8;
 /// How many receive errors in a row are skipped, because quinn ends an endpoint at the first error that it gets.
 const MAX_ERRORS: usize = 16;
-/// The maximum number of messages to drop when GRO is turned off.
-const MAX_DROPPED: usize = 1_000;
 /// The minimum time between two logged send errors, as in quinn.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -140,17 +138,8 @@ impl Socket {
     /// lost, and QUIC sends their contents again.
     fn fit_gro(&self, bufs: &[IoSliceMut<'_>]) {
         if self.socket.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
-            // Turns the option itself off first: `set_gro` leaves it on while a message is queued. The receive reports
-            // any error.
-            let _ = Ancillary::GRO.disable(self.socket.get_ref());
-            let mut arena = MmsgBuf::new();
-            // Linux before 5.12 does not tell that the option is off, so every waiting message may be coalesced.
-            for _ in 0..MAX_DROPPED {
-                if !matches!(self.socket.set_gro(false), Ok(true)) {
-                    break;
-                }
-                let _ = arena.recv(self.socket.get_ref(), &mut [RecvMsg::new(&mut [])]);
-            }
+            // The receive reports any error.
+            let _ = self.socket.disable_gro(self.socket.get_ref());
         }
     }
 

@@ -44,8 +44,3 @@ fn receive_buffer(socket: BorrowedSocket<'_>) -> Option<(u32, u32)> {
     let [u0, u1, u2, u3, s0, s1, s2, s3] = info;
     Some((u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3])))
 }
-
-/// Whether a message or a report waits in the socket. False if the kernel does not say.
-pub(crate) fn has_queued_messages(socket: BorrowedSocket<'_>) -> bool {
-    receive_buffer(socket).is_some_and(|(used, _)| used > 0)
-}

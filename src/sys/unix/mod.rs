@@ -19,7 +19,6 @@ use std::path::Path;
 pub(crate) use cmsg::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option_bytes,
 };
-pub(crate) use icmp::has_queued_messages;
 pub use socket::AsSocket;
 pub(crate) use socket::{
     BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, impl_as_socket,

@@ -57,11 +57,6 @@ pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
     families(socket).is_ok_and(|families| families.v4 || families.v6)
 }
 
-/// Needed only where messages may be coalesced.
-pub(crate) fn has_queued_messages(_: BorrowedSocket<'_>) -> bool {
-    false
-}
-
 pub(crate) fn has_error_queue(_: BorrowedSocket<'_>) -> io::Result<bool> {
     Ok(false)
 }
