@@ -124,34 +124,13 @@ fn p2_a_sandbox_that_forbids_both_calls() {
 }
 
 #[test]
-fn p2_a_kernel_without_sendmmsg_alone() {
-    works_without_sendmmsg("p2_a_kernel_without_sendmmsg_alone", libc::ENOSYS);
-}
-
-#[test]
 fn p2_a_sandbox_that_forbids_sendmmsg_alone() {
     works_without_sendmmsg("p2_a_sandbox_that_forbids_sendmmsg_alone", libc::EPERM);
 }
 
 #[test]
-fn p2_a_kernel_without_recvmmsg_alone() {
-    falls_back("p2_a_kernel_without_recvmmsg_alone", &[RECVMMSG], libc::ENOSYS);
-}
-
-#[test]
 fn p2_a_sandbox_that_forbids_recvmmsg_alone() {
     falls_back("p2_a_sandbox_that_forbids_recvmmsg_alone", &[RECVMMSG], libc::EPERM);
-}
-
-#[test]
-fn p2_a_sandbox_that_allows_the_calls_changes_nothing() {
-    in_child("p2_a_sandbox_that_allows_the_calls_changes_nothing", || {
-        let (near, far) = (sockets::udp4(), sockets::udp4());
-        seccomp::deny(&[], libc::EPERM)?;
-        exchange(&near, &far);
-        assert_eq!(Backend::current(), Backend::Mmsg);
-        Ok(())
-    });
 }
 
 /// The filters work: the C library's own calls meet them.

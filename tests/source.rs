@@ -145,64 +145,6 @@ fn each_tag_has_its_tests() {
 }
 
 #[test]
-fn the_way_of_a_datagram_names_functions_of_its_files() {
-    let Some(ways) = architecture("## A datagram's path", "## The files") else { return };
-    // A row of a list may continue on the next line.
-    let ways = ways.replace("\n  ", " ");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let is_file = |name: &&str| name.ends_with(".rs");
-    fn rows(way: &str) -> impl Iterator<Item = &str> {
-        let is_row = |line: &&str| line.starts_with("- ") || line.starts_with("| ");
-        way.lines().filter(is_row).filter(|line| line.contains(".rs`"))
-    }
-    let mut found = 0;
-    for way in ways.split("\n### ").skip(1) {
-        let way = way.split("\n## ").next().expect("a beginning");
-        let heading = way.lines().next().expect("a heading");
-        let files: Vec<_> = rows(way).flat_map(names).filter(is_file).collect();
-        assert!(heading.ends_with(&format!(": {} files", files.len())), "{heading}: {files:?}");
-    }
-    for row in rows(&ways) {
-        let read = |file| fs::read_to_string(source.join(file)).expect("a file that a row names");
-        let text: String = names(row).filter(is_file).map(read).collect();
-        for name in names(row).filter(|name| !is_file(name)) {
-            let last = name.rsplit("::").next().expect("a name");
-            let is_defined = ["fn ", "struct ", "enum ", "macro_rules! "].iter().any(|word| {
-                let definition = format!("{word}{last}");
-                text.match_indices(&definition).any(|(at, _)| {
-                    let next = text[at + definition.len()..].chars().next();
-                    next.is_none_or(|c| !c.is_alphanumeric() && c != '_')
-                })
-            });
-            assert!(is_defined, "{name} is in none of its files: {row}");
-            found += 1;
-        }
-    }
-    assert!(found > 30, "{found} names");
-}
-
-#[test]
-fn each_file_of_the_library_has_its_line() {
-    let Some(table) = architecture("## The files", "Imports point down") else { return };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let rows = table.lines().filter_map(|line| line.strip_prefix("- "));
-    let named: Vec<_> =
-        rows.flat_map(|row| names(row.split(": ").next().expect("a name"))).collect();
-    for name in &named {
-        assert!(source.join(name).exists(), "there is no src/{name}");
-    }
-    for path in rust_files(&source) {
-        let file = path.strip_prefix(&source).expect("it is in there").to_string_lossy();
-        let file = file.replace('\\', "/");
-        let is_test = file.split('/').any(|part| part == "tests" || part == "tests.rs");
-        let is_root = file == "lib.rs" || file.ends_with("/mod.rs");
-        let in_folder = |name: &&str| name.ends_with('/') && file.starts_with(*name);
-        let has_line = named.contains(&&*file) || named.iter().any(in_folder);
-        assert!(is_test || is_root || has_line, "ARCHITECTURE.md has no line for src/{file}");
-    }
-}
-
-#[test]
 fn each_invariant_has_its_tests() {
     let Some(table) = architecture("| invariant | checked", "The tests run under") else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -218,62 +160,6 @@ fn each_invariant_has_its_tests() {
             assert!(source.contains(&format!("fn {name}(")), "no test {name}: {row}");
         }
     }
-}
-
-/// `docs/windows.md` names everything that is not compiled for Windows: test binaries, modules, tests.
-#[test]
-fn every_test_that_windows_lacks_is_named() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let Ok(page) = fs::read_to_string(root.join("docs/windows.md")) else {
-        let _ =
-            writeln!(io::stderr().lock(), "skipped: the tests of Windows: the page is not here");
-        return;
-    };
-    let tests = root.join("tests");
-    let mut gated = Vec::new();
-    for path in rust_files(&tests) {
-        let relative = path.strip_prefix(&tests).expect("it is in there").with_extension("");
-        let mut parts = relative.iter().map(|part| part.to_string_lossy());
-        let folder = parts.next().expect("a name").into_owned();
-        if ["common", "source"].contains(&&*folder) {
-            continue;
-        }
-        let text = fs::read_to_string(&path).expect("a readable file");
-        let is_gate = |line: &str| {
-            let condition = line.split_once("[cfg(").map_or("", |(_, condition)| condition);
-            ["unix", "target_os", "any(", "all(target_os"].iter().any(|c| condition.starts_with(c))
-                && !line.contains("windows")
-        };
-        if text.lines().any(|line| line.starts_with("#![") && is_gate(line)) {
-            gated.push(folder);
-            continue;
-        }
-        let mut under_gate = false;
-        for line in text.lines() {
-            let name = |after: &str| {
-                let rest = line.strip_prefix(after)?;
-                Some(rest.split(['(', ';', '<', ' ']).next().expect("a name").to_owned())
-            };
-            if line.starts_with("#[cfg(") {
-                under_gate = is_gate(line);
-            } else if let Some(module) = name("mod ").filter(|_| under_gate) {
-                // Modules shared with another binary contain no tests.
-                gated.extend(
-                    (!["kit", "seccomp", "veth"].contains(&&*module))
-                        .then(|| format!("{folder}/{module}")),
-                );
-            } else if line.starts_with("#[test]") {
-                continue;
-            } else if let Some(test) = name("fn ").filter(|_| under_gate) {
-                let is_test = text.contains(&format!("#[test]\nfn {test}("));
-                gated.extend(is_test.then_some(test));
-            }
-            under_gate &= line.starts_with('#') || line.starts_with("///");
-        }
-    }
-    assert!(gated.len() > 40, "{} found", gated.len());
-    gated.retain(|name| !page.contains(&format!("`{name}`")));
-    assert!(gated.is_empty(), "docs/windows.md does not name {gated:?}");
 }
 
 /// The Markdown pages in a folder, without those that builds and tools leave there.

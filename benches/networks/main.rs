@@ -11,6 +11,7 @@
 #[path = "../../tests/common/mod.rs"]
 mod common;
 mod conditions;
+mod futures;
 mod link;
 #[allow(dead_code)] // These tests make their own network.
 #[path = "../../tests/ancillary/kit/net.rs"]

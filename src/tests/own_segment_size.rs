@@ -128,22 +128,6 @@ fn d8_a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counte
     }
 }
 
-/// If the cause has gone, the same call sends the rest.
-#[test]
-fn d8_a_segmented_message_goes_on_after_a_count() {
-    let Some(net) = Net::new() else { return };
-    let data = data();
-    net.near.set_gso(false);
-    for (backend, k) in BACKENDS.into_iter().flat_map(|b| (1..4).map(move |k| (b, k))) {
-        backend.make_process_default().unwrap();
-        fault::script(stopped_send(backend, 4, k, errno::ENOBUFS));
-        assert_eq!(net.near.send_batch(&[own(&net, &data)]).unwrap(), 1);
-        fault::finish();
-        assert_eq!(net.delivered(), [pieces(&data), vec![]], "{backend:?} {k}");
-    }
-    assert_eq!(net.near.counters().dropped, 0);
-}
-
 /// The datagrams are the same whether the kernel or the crate segments the message.
 #[test]
 fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
@@ -167,30 +151,6 @@ fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
             let expected = vec![data[..4].to_vec(), data.clone(), data.clone()];
             assert_eq!(net.delivered(), [expected, vec![]], "{backend:?} {gso}");
         }
-    }
-}
-
-/// Up to the kernel's maximum number of buffers, and more buffers than datagrams.
-#[test]
-fn d20_a_message_of_many_buffers_is_segmented_in_user_space() {
-    let Some(net) = Net::new() else { return };
-    let data: Vec<u8> = (0..2_000u32).map(|i| (i % 251) as u8).collect();
-    let parts: Vec<_> = data.chunks(2).map(IoSlice::new).collect();
-    let with_empties: Vec<_> =
-        data.chunks(30).flat_map(|part| [IoSlice::new(&[]), IoSlice::new(part)]).collect();
-    for ((backend, parts), size) in BACKENDS
-        .into_iter()
-        .flat_map(|b| [(b, &parts), (b, &with_empties)])
-        .flat_map(|case| [16, 30, 1_000, 1_999].map(|size| (case, size)))
-    {
-        backend.make_process_default().unwrap();
-        net.near.set_gso(false);
-        fault::script([]);
-        let msg = SendMsg::gather(parts).with_dest(net.to(0));
-        let msg = msg.with_segment_size(size);
-        assert_eq!(net.near.send_batch(&[msg]).unwrap(), 1);
-        let pieces: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
-        assert_eq!(net.delivered(), [pieces, vec![]], "{backend:?} {size}");
     }
 }
 

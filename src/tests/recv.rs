@@ -1,10 +1,5 @@
 //! Receives that end early, are interrupted, or meet an error.
 
-#[cfg(has_descriptors)]
-use std::io::Write;
-#[cfg(has_descriptors)]
-use std::os::unix::net::UnixStream;
-
 use super::*;
 
 #[cfg(has_descriptors)]
@@ -44,25 +39,6 @@ fn r10_an_error_before_any_message_is_returned_once_and_loses_none() {
             fault::finish();
             assert_eq!(way.recv(&loopback.far, 4).unwrap(), [0, 1, 2], "{code} is returned once");
         }
-    }
-}
-
-#[cfg(has_descriptors)]
-#[test]
-fn d1_a_call_takes_1024_messages_and_the_next_one_goes_on() {
-    const MAX_MESSAGES: u32 = 1024;
-    for (backend, way) in BACKENDS.into_iter().flat_map(|b| Receiving::all(b).map(|way| (b, way))) {
-        way.choose(backend);
-        // A stream needs little kernel memory for many messages.
-        let (mut near, far) = UnixStream::pair().expect("a pair");
-        near.write_all(&numbers(0..1100).concat()).expect("some 4 KiB fit");
-        fault::script([]);
-        let received = way.recv(&far, 1200).unwrap();
-        assert_eq!(received, (0..MAX_MESSAGES).collect::<Vec<_>>(), "{backend:?} {way:?}");
-        if backend == Backend::Mmsg {
-            assert_eq!(calls(), [(Call::RecvMmsg, MAX_MESSAGES as usize)]);
-        }
-        assert_eq!(way.recv(&far, 1200).unwrap(), (MAX_MESSAGES..1100).collect::<Vec<_>>());
     }
 }
 

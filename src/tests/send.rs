@@ -1,39 +1,10 @@
 //! Sends that end early, are interrupted, or meet an error.
 
-#[cfg(has_descriptors)]
-use std::io::Read;
 use std::net::Ipv4Addr;
-#[cfg(has_descriptors)]
-use std::os::unix::net::UnixStream;
-#[cfg(has_descriptors)]
-use std::thread;
 
 use super::*;
 
 const N: usize = 5;
-
-/// A partial transfer returns only its count, and the next call is like the first.
-#[test]
-fn any_count_leaves_the_rest_in_order() {
-    let loopback = Loopback::new();
-    let data = numbers(0..N as u32);
-    let msgs = loopback.msgs(&data);
-    for backend in BACKENDS {
-        for way in Sending::each(backend) {
-            for (k, code) in (1..=N).flat_map(|k| [(k, errno::EAGAIN), (k, errno::ECONNREFUSED)]) {
-                let fates = stopped_send(backend, N, k, code);
-                let made = fates.len();
-                fault::script(fates);
-                assert_eq!(way.send(&loopback.near, &msgs).unwrap(), k, "{backend:?} {way:?}");
-                assert_eq!(calls().len(), made);
-                assert_eq!(loopback.delivered(), (0..k as u32).collect::<Vec<_>>());
-
-                assert_eq!(way.send(&loopback.near, &msgs[k..]).unwrap(), N - k);
-                assert_eq!(loopback.delivered(), (k as u32..N as u32).collect::<Vec<_>>());
-            }
-        }
-    }
-}
 
 /// No kernel does this, but if one did, the call must not loop.
 #[cfg(mmsg_calls)]
@@ -151,34 +122,5 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
             assert!(fault::finish().len() < 10);
         }
         assert_eq!(loopback.delivered(), (1..64).collect::<Vec<_>>());
-    }
-}
-
-#[cfg(has_descriptors)]
-#[test]
-fn d1_a_call_moves_1024_messages_and_the_next_one_goes_on() {
-    const MAX_MESSAGES: usize = 1024;
-    const ALL: usize = 1030;
-    let data = numbers(0..ALL as u32);
-    let msgs: Vec<_> = data.iter().map(|number| SendMsg::new(number)).collect();
-    for (backend, way) in BACKENDS.into_iter().flat_map(|b| Sending::all(b).map(|way| (b, way))) {
-        way.choose(backend);
-        // A full stream blocks the sender, so nothing is lost.
-        let (near, mut far) = UnixStream::pair().expect("a pair");
-        let reader = thread::spawn(move || {
-            let mut bytes = Vec::new();
-            far.read_to_end(&mut bytes).map(|_| bytes)
-        });
-        // A flush repeats the call.
-        let first = if way == Sending::Flush { ALL } else { MAX_MESSAGES };
-        fault::script([]);
-        assert_eq!(way.send(&near, &msgs).unwrap(), first, "{backend:?} {way:?}");
-        if backend == Backend::Mmsg && first == MAX_MESSAGES {
-            assert_eq!(calls(), [(Call::SendMmsg, MAX_MESSAGES)]);
-        }
-        assert_eq!(way.send(&near, &msgs[first..]).unwrap(), ALL - first);
-        drop(near);
-        let read = reader.join().expect("the reader ends").expect("a stream can be read");
-        assert_eq!(read, data.concat());
     }
 }

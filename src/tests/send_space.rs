@@ -71,27 +71,3 @@ fn n4_would_block_is_an_error_where_it_would_be_for_ever() {
         assert_eq!(send(near, far, 1_100).kind(), io::ErrorKind::WouldBlock);
     });
 }
-
-#[cfg(feature = "tokio")]
-#[test]
-fn n4_a_future_returns_instead_of_waiting_for_ever() {
-    use std::future::Future;
-    use std::task::{Context, Poll, Waker};
-
-    with_send_buffer(BUFFER, |near, far| {
-        let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.expect("a runtime").block_on(async {
-            let near = near.try_clone().expect("a descriptor");
-            near.set_nonblocking(true).expect("a non-blocking socket");
-            let near = ::tokio::net::UdpSocket::from_std(near).expect("in a runtime");
-            near.writable().await.expect("it is writable");
-            let data = [7; BUFFER - 8];
-            let msgs = [SendMsg::to(addr(far), &data).with_meta(&META)];
-            let sent = std::pin::pin!(crate::AsyncBatchSocket::send_batch(&near, &msgs));
-            match sent.poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(Err(error)) => assert!(is_too_big(&error), "{error}"),
-                other => panic!("{other:?}"),
-            }
-        });
-    });
-}

@@ -31,39 +31,6 @@ proptest! {
             .collect();
         prop_assert_eq!(read, messages);
     }
-
-    #[test]
-    fn any_bytes_are_decoded_without_a_panic(layout in layouts(), bytes in prop::collection::vec(any::<u8>(), 0..256)) {
-        let taken: usize = ControlMessages::with_layout(&bytes, layout)
-            .map(|message| layout.data_offset + message.data.len())
-            .sum();
-        prop_assert!(taken <= bytes.len());
-    }
-
-    #[test]
-    fn small_lengths_in_a_row_are_decoded_without_a_panic(layout in layouts(), lengths in prop::collection::vec(0u8..40, 0..64)) {
-        // Mostly zero bytes with small numbers between: headers that are nearly right.
-        let bytes: Vec<u8> = lengths.iter().flat_map(|len| [*len, 0, 0, 0]).collect();
-        prop_assert!(ControlMessages::with_layout(&bytes, layout).count() <= bytes.len());
-    }
-}
-
-#[test]
-fn a_message_that_does_not_fit_writes_nothing() {
-    let layout = Layout { len_bytes: 8, data_offset: 16, align: 8, big_endian: false };
-    let mut buf = [0xaa; 23];
-    assert_eq!(append(layout, &mut buf, 0, (1, 2), b"x"), None);
-    assert_eq!(buf, [0xaa; 23]);
-}
-
-#[test]
-fn the_last_message_may_lack_its_padding() {
-    let layout = Layout { len_bytes: 8, data_offset: 16, align: 8, big_endian: false };
-    let mut buf = [0; 24];
-    append(layout, &mut buf, 0, (1, 2), b"x").expect("24 bytes are enough");
-    let read: Vec<_> = ControlMessages::with_layout(&buf[..17], layout).collect();
-    assert_eq!(read.len(), 1);
-    assert_eq!(read[0].data, b"x");
 }
 
 #[test]

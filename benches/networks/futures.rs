@@ -2,11 +2,10 @@
 //! may be left.
 //!
 //! ```text
-//! cargo test --release --features tokio --test soak -- --ignored --nocapture
+//! cargo test --release -p networks -- --ignored --nocapture futures::
 //! ```
 //!
 //! Takes ten minutes, or `SOAK_SECONDS`.
-#![cfg(all(target_os = "linux", feature = "tokio"))]
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -88,7 +87,7 @@ async fn load(
         while sent < WINDOW {
             sent += socket.send_batch(&msgs[sent..]).await.expect("it runs");
         }
-        if round % 16 == 0 {
+        if round.is_multiple_of(16) {
             // A dropped future must lose nothing, at any stage.
             let dropped = timeout(Duration::ZERO, socket.recv_into(&mut batch)).await;
             if dropped.is_err() {
