@@ -349,6 +349,21 @@ mod tests {
     }
 
     #[test]
+    fn g13_calls_nested_three_deep_allocate_each_time() {
+        for _ in 0..2 {
+            let innermost = with(|_| with(|_| with(|arena| arena.capacity())));
+            assert_eq!(innermost, 0);
+            with(|outer| {
+                grow(outer, 2);
+                with(|inner| {
+                    grow(inner, 2);
+                    with(|third| grow(third, 2));
+                });
+            });
+        }
+    }
+
+    #[test]
     fn a_panic_frees_the_arena() {
         with(|arena| grow(arena, 8));
         let panicked = catch_unwind(AssertUnwindSafe(|| with(|_| panic!("expected"))));

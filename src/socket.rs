@@ -67,7 +67,8 @@ pub(crate) use implementations::forward;
 /// - `Ok(n)`: the first `n` messages have moved, the others have not. A count may be short for any reason: call again
 ///   with the rest.
 /// - `Ok(0)` for one or more messages: an Internet socket was shut down. (A Unix socket then returns empty messages.)
-/// - A call allocates only if it is the largest of its thread so far.
+/// - A call allocates only if it is the largest of its thread so far, or nested three deep in closures of
+///   [`recv_slices`](Self::recv_slices).
 ///
 /// # Errors
 ///

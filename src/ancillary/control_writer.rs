@@ -5,49 +5,56 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::{SendMeta, invalid};
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{CONTROL_SPACE, ControlMessage, ControlMessages, Layout, control_message};
+use crate::sys::{
+    CONTROL_SPACE, ControlMessage, ControlMessages, Families, Layout, control_message,
+};
 
 impl SendMeta {
-    /// Writes the control messages of these options for an IPv4 (or IPv4-mapped) or IPv6 destination, and the raw ones
-    /// after them. Returns the length in bytes.
-    pub(crate) fn encode(&self, v4: bool, raw: &[u8], space: &mut [u8]) -> io::Result<usize> {
-        let mut writer = ControlWriter { space, len: 0, v4 };
-        if let Some(size) = self.segment_size {
+    /// Writes the control messages of these options for destinations of these families (IPv4-mapped ones are IPv4), and
+    /// the raw ones after them. Returns the length in bytes.
+    pub(crate) fn encode(
+        &self,
+        families: Families,
+        raw: &[u8],
+        space: &mut [u8],
+    ) -> io::Result<usize> {
+        let mut writer = ControlWriter { space, len: 0, families };
+        let Self { tos, source, interface, hop_limit, segment_size, transmit_time, timestamp_id } =
+            *self;
+        if let Some(size) = segment_size {
             writer.append_segment_size(size)?;
         }
-        if let Some(tos) = self.tos {
+        if let Some(tos) = tos {
             writer.append_tos(tos)?;
         }
-        if let Some(hops) = self.hop_limit {
+        if let Some(hops) = hop_limit {
             writer.append_hop_limit(hops)?;
         }
-        if self.source.is_some() || self.interface.is_some() {
-            writer.append_pktinfo(self.source, self.interface)?;
+        if source.is_some() || interface.is_some() {
+            writer.append_pktinfo(source, interface)?;
         }
-        if let Some(time) = self.transmit_time {
+        if let Some(time) = transmit_time {
             writer.append("transmit_time", numbers::TXTIME, &time.to_ne_bytes())?;
         }
-        if let Some(id) = self.timestamp_id {
+        if let Some(id) = timestamp_id {
             writer.append("timestamp_id", numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
         }
         writer.append_raw(raw)
     }
 
-    /// Whether the control messages of these options depend on the destination's family.
-    pub(crate) fn depends_on_family(&self) -> bool {
-        self.tos.is_some()
-            || self.source.is_some()
-            || self.interface.is_some()
-            || self.hop_limit.is_some()
+    /// Whether these options cannot be written for both families at once.
+    pub(crate) fn needs_one_family(&self) -> bool {
+        let either = self.source.is_some() || self.interface.is_some();
+        either || self.hop_limit == Some(0) || !numbers::IGNORES_OTHER_FAMILY
     }
 }
 
-/// Appends control messages to a buffer, for an IPv4 (or IPv4-mapped) or IPv6 destination.
+/// Appends control messages to a buffer, for destinations of these families.
 struct ControlWriter<'a> {
     space: &'a mut [u8],
     /// Bytes written.
     len: usize,
-    v4: bool,
+    families: Families,
 }
 
 impl ControlWriter<'_> {
@@ -62,33 +69,41 @@ impl ControlWriter<'_> {
     }
 
     fn append_tos(&mut self, tos: u8) -> io::Result<()> {
-        let (ecn, whole) = match self.v4 {
-            true => (numbers::ECN_V4, numbers::SEND_TOS),
-            false => (numbers::ECN_V6, numbers::TCLASS),
-        };
-        if ecn.is_some() && tos & !0b11 == 0 {
-            self.append_int("tos", ecn, tos)
-        } else if self.v4 && numbers::SEND_TOS_IS_A_BYTE {
-            // FreeBSD takes a byte, other systems an int. Linux takes both (ip_cmsg_send in net/ipv4/ip_sockglue.c).
-            self.append("tos", whole, &[tos])
-        } else {
-            self.append_int("tos", whole, tos)
+        let by_family = [
+            (self.families.v4, numbers::ECN_V4, numbers::SEND_TOS, numbers::SEND_TOS_IS_A_BYTE),
+            (self.families.v6, numbers::ECN_V6, numbers::TCLASS, false),
+        ];
+        for (_, ecn, whole, is_a_byte) in by_family.into_iter().filter(|(goes, ..)| *goes) {
+            if ecn.is_some() && tos & !0b11 == 0 {
+                self.append_int("tos", ecn, tos)?;
+            } else if is_a_byte {
+                // FreeBSD takes a byte, other systems an int. Linux takes both (ip_cmsg_send in net/ipv4/ip_sockglue.c).
+                self.append("tos", whole, &[tos])?;
+            } else {
+                self.append_int("tos", whole, tos)?;
+            }
         }
+        Ok(())
     }
 
     fn append_hop_limit(&mut self, hops: u8) -> io::Result<()> {
-        match (self.v4, hops) {
-            (true, 0) => Err(invalid("SendMeta::hop_limit is 0: for IPv4 it must be 1 to 255")),
-            (true, ttl) => self.append_int("hop_limit", numbers::SEND_TTL, ttl),
-            (false, hops) => self.append_int("hop_limit", numbers::HOP_LIMIT, hops),
+        if self.families.v4 {
+            if hops == 0 {
+                return Err(invalid("SendMeta::hop_limit is 0: for IPv4 it must be 1 to 255"));
+            }
+            self.append_int("hop_limit", numbers::SEND_TTL, hops)?;
         }
+        if self.families.v6 {
+            self.append_int("hop_limit", numbers::HOP_LIMIT, hops)?;
+        }
+        Ok(())
     }
 
-    /// Appends source address and interface; one may be missing.
+    /// Appends source address and interface for one family; one may be missing.
     fn append_pktinfo(&mut self, source: Option<IpAddr>, interface: Option<u32>) -> io::Result<()> {
         let index = interface.unwrap_or(0).to_ne_bytes();
         let ip = source.map(|source| source.to_canonical());
-        match (self.v4, ip) {
+        match (self.families.v4, ip) {
             (true, Some(IpAddr::V6(_))) | (false, Some(IpAddr::V4(_))) => {
                 let (source, family) =
                     (source.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), self.family());
@@ -177,7 +192,7 @@ impl ControlWriter<'_> {
     }
 
     fn family(&self) -> &'static str {
-        if self.v4 { "IPv4" } else { "IPv6" }
+        if self.families.v4 { "IPv4" } else { "IPv6" }
     }
 }
 

@@ -37,7 +37,8 @@ impl OffloadState {
             return Ok(0);
         }
         let max_segments = if self.status.permits() { self.max_segments } else { 0 };
-        let segmenting = Segmenting { max_segments, tos: self.sends_tos(), rejected: &[] };
+        let (tos, peer_is_v4) = (self.sends_tos(), &self.peer_is_v4);
+        let segmenting = Segmenting { max_segments, tos, rejected: &[], peer_is_v4 };
         let mut call = Call { state: self, arena, socket };
         let offered = call.offer(msgs, segmenting, SendFlags::NONE);
         if offered.messages == msgs.len() {
@@ -139,7 +140,8 @@ impl Call<'_> {
                 (None, None) => SendFlags::NONE,
             };
             let Lessons { max_segments, tos, ref rejected, .. } = lessons;
-            offered = self.offer(&msgs[sent..], Segmenting { max_segments, tos, rejected }, flags);
+            let segmenting = Segmenting { max_segments, tos, rejected, ..start };
+            offered = self.offer(&msgs[sent..], segmenting, flags);
         }
     }
 

@@ -3,6 +3,8 @@
 #[cfg(any(test, fuzzing))]
 pub(crate) mod tests;
 
+use std::sync::OnceLock;
+
 use super::msg::SendMsg;
 use crate::sys::numbers::{self, CmsgType};
 use crate::sys::{CONTROL_SPACE, ControlMessages, Dest};
@@ -20,6 +22,8 @@ pub(crate) struct Segmenting<'s> {
     pub(crate) tos: bool,
     /// Destinations and segment sizes that the kernel rejected. Longer segments would not pass either.
     pub(crate) rejected: &'s [(Dest<'s>, usize)],
+    /// Whether the socket's peer has an IPv4 address, once asked for.
+    pub(crate) peer_is_v4: &'s OnceLock<bool>,
 }
 
 impl Segmenting<'_> {

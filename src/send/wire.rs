@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use super::coalesce::{GsoBatch, Joining, Segmenting, has_raw_segment_size, own_segment_size};
 use super::msg::SendMsg;
-use crate::ancillary::{SendMeta, invalid};
-use crate::sys::{self, BorrowedSocket, Dest, Payload, SendHeaders};
+use crate::ancillary::invalid;
+use crate::sys::{self, BorrowedSocket, Dest, Families, Payload, SendHeaders};
 
 /// Fills headers with messages in order, as many as there is room for. Without `segmenting` each message has a header and
 /// the options that it asks for. With it, messages form GSO batches, and `batches` describes each header.
@@ -24,8 +24,7 @@ pub(crate) fn wire<'a>(
     msgs: &'a [SendMsg<'a>],
     segmenting: Option<Segmenting<'_>>,
 ) -> io::Result<()> {
-    let tos = segmenting.map(|segmenting| segmenting.tos);
-    let mut encoder = Encoder { socket, tos, peer_is_v4: None, last: None };
+    let mut encoder = Encoder { socket, segmenting, last: None };
     let mut rest = msgs;
     while let (false, [first, others @ ..]) = (headers.is_full(), rest) {
         if !headers.open(&first.dest, first.payload) {
@@ -125,10 +124,7 @@ fn copy(msg: &SendMsg<'_>, free: &mut &mut [u8]) {
 /// Writes options as control messages. Consecutive messages usually have the same options, and then share them.
 struct Encoder<'s, 'a> {
     socket: BorrowedSocket<'s>,
-    /// Whether messages keep their TOS, on an `Offload`.
-    tos: Option<bool>,
-    /// Whether a connected socket's peer has an IPv4 address, once known.
-    peer_is_v4: Option<bool>,
+    segmenting: Option<Segmenting<'s>>,
     last: Option<Encoded<'a>>,
 }
 
@@ -136,8 +132,6 @@ struct Encoder<'s, 'a> {
 struct Encoded<'a> {
     msg: &'a SendMsg<'a>,
     segment_size: Option<u16>,
-    /// Whether they are encoded for IPv4; `None` if it makes no difference.
-    v4: Option<bool>,
     header: usize,
 }
 
@@ -153,13 +147,10 @@ impl<'a> Encoder<'_, 'a> {
         if segment_size.is_none() && msg.has_no_options() {
             return Ok(());
         }
-        if let Some(last) = self.last.take() {
-            let same = last.segment_size == segment_size
-                && last.msg.same_options(msg)
-                && last.v4.is_none_or(|v4| v4 == self.is_v4(&msg.dest));
-            if same {
-                headers.share_control(last.header);
-                self.last = Some(last);
+        if let Some(Encoded { msg: last, segment_size: size, header }) = self.last {
+            let same_family = || is_v4(&last.dest) == is_v4(&msg.dest);
+            if size == segment_size && last.same_options(msg) && same_family() {
+                headers.share_control(header);
                 return Ok(());
             }
         }
@@ -173,33 +164,44 @@ impl<'a> Encoder<'_, 'a> {
         segment_size: Option<u16>,
     ) -> io::Result<()> {
         let (mut options, raw) = (msg.options()?, msg.raw_control());
-        if let Some(tos) = self.tos {
-            options.tos = options.tos.filter(|_| tos);
+        if let Some(segmenting) = &self.segmenting {
+            options.tos = options.tos.filter(|_| segmenting.tos);
             // Beside a raw one it stays: the same option twice is an error.
             if !has_raw_segment_size(msg) {
                 options.segment_size = segment_size;
             }
         }
-        if options == SendMeta::new() {
-            headers.set_control(raw);
-            return Ok(());
-        }
-        let v4 = options.depends_on_family().then(|| self.is_v4(&msg.dest));
-        headers.encode_control(|space| options.encode(v4.unwrap_or(true), raw, space))?;
-        self.last = Some(Encoded { msg, segment_size, v4, header: headers.len() });
+        let families = match is_v4(&msg.dest) {
+            Some(v4) => Families { v4, v6: !v4 },
+            None if options.needs_one_family() => self.families_of_peer(),
+            None => Families { v4: true, v6: true },
+        };
+        headers.encode_control(|space| options.encode(families, raw, space))?;
+        self.last = Some(Encoded { msg, segment_size, header: headers.len() });
         Ok(())
     }
 
-    /// Whether a message goes to an IPv4 address, or to one mapped to IPv6.
-    #[inline]
-    fn is_v4(&mut self, dest: &Dest<'_>) -> bool {
-        match dest {
-            Dest::Addr(SocketAddr::V4(_)) => true,
-            Dest::Addr(SocketAddr::V6(addr)) => addr.ip().to_ipv4_mapped().is_some(),
-            Dest::Unix(_) => false,
-            Dest::None => *self.peer_is_v4.get_or_insert_with(|| {
-                sys::peer(self.socket).is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
-            }),
+    /// The family of a connected socket's peer, which an `Offload` asks for once.
+    #[cold]
+    fn families_of_peer(&self) -> Families {
+        let known = self.segmenting.and_then(|segmenting| segmenting.peer_is_v4.get().copied());
+        let peer = || sys::peer(self.socket).map(|peer| peer.ip().to_canonical().is_ipv4());
+        let v4 = known.or_else(peer);
+        if let (Some(v4), Some(segmenting)) = (v4, self.segmenting) {
+            let _ = segmenting.peer_is_v4.set(v4);
         }
+        let v4 = v4.unwrap_or(false);
+        Families { v4, v6: !v4 }
+    }
+}
+
+/// Whether a message goes to an IPv4 address, or to one mapped to IPv6. `None` if it goes to the socket's peer.
+#[inline]
+fn is_v4(dest: &Dest<'_>) -> Option<bool> {
+    match dest {
+        Dest::Addr(SocketAddr::V4(_)) => Some(true),
+        Dest::Addr(SocketAddr::V6(addr)) => Some(addr.ip().to_ipv4_mapped().is_some()),
+        Dest::Unix(_) => Some(false),
+        Dest::None => None,
     }
 }

@@ -30,6 +30,8 @@ pub const SENDMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendmsg], sock
 
 pub const SENDMMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendmmsg], socketcall: 20 };
 
+pub const GETPEERNAME: DeniedCall = DeniedCall { numbers: &[libc::SYS_getpeername], socketcall: 7 };
+
 /// Whether the C library's `sendmmsg` calls `sendmsg` in a loop, so that a filter of `sendmmsg` never sees it. 64-bit
 /// musl does.
 pub const SENDMMSG_IS_A_LOOP: bool = cfg!(all(target_env = "musl", target_pointer_width = "64"));

@@ -1,17 +1,18 @@
 //! `OffloadState`, which borrows a socket for each call, and the descriptor of an `Offload`.
 
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 
 use mmsg::error_queue::{Report, drain_errors};
 use mmsg::offload::OffloadState;
-use mmsg::{Ancillary, BatchSocket, Offload, RecvBatch, SendMsg};
+use mmsg::{Ancillary, BatchSocket, Offload, RecvBatch, SendMeta, SendMsg};
 
-use crate::common::numbered;
 use crate::common::recv::payloads;
-use crate::common::sockets::{addr, connected, refusing, udp4};
+use crate::common::sockets::{addr, connected, dual_stack, refusing, udp4, udp6};
+use crate::common::{numbered, skip};
+use crate::seccomp::{GETPEERNAME, deny};
 
 fn state_of(socket: &UdpSocket) -> OffloadState {
     Offload::builder().gro(false).build_state(socket).expect("a UDP socket")
@@ -79,4 +80,43 @@ fn an_offload_lends_its_descriptor() {
     let mut batch = RecvBatch::for_gro(2);
     near.recv_into(&mut batch).expect("it is sent");
     assert_eq!(batch.iter().next().expect("one").data(), b"to itself");
+}
+
+/// The kernel ignores the control messages of the other family, but a source must be of the peer's.
+#[test]
+fn g3_a_send_on_a_connected_socket_does_not_ask_for_its_peer() {
+    let name = "g3_a_send_on_a_connected_socket_does_not_ask_for_its_peer";
+    let (v4, mapped) = (udp4(), udp4());
+    let to_mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), addr(&mapped).port()));
+    let mut pairs = vec![(udp4(), addr(&v4), v4)];
+    pairs.extend(dual_stack().map(|from| (from, to_mapped, mapped)));
+    pairs.extend(udp6().zip(udp6()).map(|(from, to)| (from, addr(&to), to)));
+    let options = SendMeta::new().with_tos(0x2e).with_hop_limit(33);
+    for (near, to, far) in pairs {
+        (Ancillary::TOS | Ancillary::HOP_LIMIT).require(&far).expect("Linux has them");
+        near.connect(to).expect("connecting only stores the peer");
+        let near = Offload::new(near).expect("a UDP socket");
+        let with_source = options.with_source(to.ip().to_canonical());
+        let sends = [
+            (near.get_ref() as &(dyn BatchSocket + Sync), &options),
+            (&near, &options),
+            // The first one asks.
+            (&near, &with_source),
+            (&near, &with_source),
+        ];
+        let send = |(socket, meta): (&(dyn BatchSocket + Sync), &SendMeta)| {
+            let sent = socket.send_batch(&[SendMsg::new(b"data").with_meta(meta)]);
+            assert_eq!(sent.expect("loopback takes it"), 1, "{to}");
+            let mut batch = RecvBatch::new(1, 64);
+            far.recv_into(&mut batch).expect("it was sent");
+            let meta = batch.messages().next().expect("one").meta().clone();
+            assert_eq!((meta.tos, meta.hop_limit), (Some(0x2e), Some(33)), "{to}");
+        };
+        send(sends[2]);
+        let denied = || match deny(&[GETPEERNAME], libc::ENOTCONN) {
+            Ok(()) => sends.into_iter().for_each(send),
+            Err(error) => skip(name, error),
+        };
+        thread::scope(|scope| scope.spawn(denied).join().expect("the test passes"));
+    }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::ancillary::{ControlBuf, SendMeta};
 use crate::sys::control_message::append;
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{CONTROL_SPACE, ControlMessage, Layout};
+use crate::sys::{CONTROL_SPACE, ControlMessage, Families, Layout};
 
 /// The name of an option, its control message and the payload; or the expected error.
 type Part = Result<(&'static str, Option<CmsgType>, Vec<u8>), String>;
@@ -177,7 +177,7 @@ proptest! {
         }
         // Stale bytes, none of which may remain.
         let mut space = vec![0xEE; max];
-        let encoded = meta.encode(v4, control.as_bytes(), &mut space).map(|len| space[..len].to_vec());
+        let encoded = meta.encode(Families { v4, v6: !v4 }, control.as_bytes(), &mut space).map(|len| space[..len].to_vec());
         match (encoded, bytes(parts, &control, v4, max)) {
             (Err(error), Err(reason)) => prop_assert!(error.to_string().contains(&reason), "{error}"),
             (encoded, expected) => prop_assert_eq!(encoded.ok(), expected.ok()),

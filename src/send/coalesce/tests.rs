@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use super::*;
 use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
@@ -170,7 +170,8 @@ fn check_headers(msgs: &[SendMsg<'_>], max_segments: usize) {
     STORAGE.with_borrow_mut(|storage| {
         storage.reserve(msgs.len(), COPIES).expect("there is memory");
         let (mut headers, mut batches) = (storage.begin(), Vec::new());
-        let wiring = Some(Segmenting { max_segments, tos: true, rejected: &[] });
+        let peer_is_v4 = &OnceLock::new();
+        let wiring = Some(Segmenting { max_segments, tos: true, rejected: &[], peer_is_v4 });
         let wired =
             SOCKET.with(|socket| wire(&mut headers, &mut batches, borrow(socket), msgs, wiring));
         assert_eq!(headers.len(), batches.len());

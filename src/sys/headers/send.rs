@@ -175,11 +175,6 @@ impl<'a> SendHeaders<'a> {
         self.set_buffer(copy, len);
     }
 
-    /// Points the open header at encoded control messages.
-    pub(crate) fn set_control(&mut self, control: &'a [u8]) {
-        self.storage.headers.at(self.len).set_control(control.as_ptr(), control.len());
-    }
-
     /// Encodes control messages into the storage's memory for the open header. `encode` returns how many bytes it wrote.
     ///
     /// # Errors

@@ -56,6 +56,7 @@ pub(crate) const MAX_SEGMENTS: usize = 64;
 pub(crate) const MAX_OWN_SEGMENTS: usize = 128;
 /// Whether a segment size of 0 overrides the socket's own.
 pub(crate) const SEGMENT_MAY_BE_ZERO: bool = false;
+pub(crate) const IGNORES_OTHER_FAMILY: bool = false;
 /// The option that holds messages back to join them.
 pub(crate) const CORK: Option<OptionName> = None;
 /// The number for a datagram's timestamp.

@@ -35,6 +35,8 @@ pub(crate) const MAX_SEGMENTS: usize = 64;
 /// `UDP_MAX_SEGMENTS` of any kernel: a message with its own segment size may have as many segments.
 pub(crate) const MAX_OWN_SEGMENTS: usize = 128;
 pub(crate) const SEGMENT_MAY_BE_ZERO: bool = true;
+/// A send skips control messages of another level than its own (`ip_cmsg_send`, `ip6_datagram_send_ctl`).
+pub(crate) const IGNORES_OTHER_FAMILY: bool = true;
 /// `UDP_CORK`, include/uapi/linux/udp.h
 pub(crate) const CORK: Option<OptionName> = Some((UDP, 1));
 /// `SCM_TS_OPT_ID`, include/uapi/asm-generic/socket.h

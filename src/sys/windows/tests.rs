@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use windows_sys::Win32::Networking::WinSock::{WSAECONNRESET, WSAENETRESET};
 
 use crate::sys::fault::{self, Call, Fate};
-use crate::sys::numbers;
+use crate::sys::{Families, numbers};
 use crate::{BatchSocket, Ecn, Offload, RecvBatch, RecvMeta, SendMeta, SendMsg};
 
 /// A control message of a 64-bit program: `WSACMSGHDR`, the payload, and padding to 8 bytes.
@@ -22,7 +22,7 @@ fn message(level: i32, ty: i32, payload: &[u8]) -> Vec<u8> {
 
 fn encoded(v4: bool, meta: SendMeta) -> Vec<u8> {
     let mut space = [0xEE; crate::control::CONTROL_SPACE];
-    let len = meta.encode(v4, &[], &mut space).expect("Windows has it");
+    let len = meta.encode(Families { v4, v6: !v4 }, &[], &mut space).expect("Windows has it");
     space[..len].to_vec()
 }
 
