@@ -1,8 +1,9 @@
 //! Answers questions from the zone: bytes in, bytes out.
 
+use std::borrow::Cow;
 use std::ptr;
 
-use crate::query::{HEADER, Query, Wrong};
+use crate::query::{HEADER, LONGEST_NAME, Query, Wrong};
 use crate::reply::{Cookie, Reply, Section};
 use crate::zone::{CNAME, Found, Node, RrSet, Zone};
 
@@ -31,10 +32,10 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
     }
     let asked = query.name.as_bytes();
     // The name to look up, and its offset in the message.
-    let (mut name, mut at) = (asked, HEADER);
+    let (mut name, mut at) = (Cow::Borrowed(asked), HEADER);
     let mut followed = [None; MAX_ALIASES];
     for slot in 0..=MAX_ALIASES {
-        let found = zone.find(name, query.ty);
+        let found = zone.find(&name, query.ty);
         if !matches!(found, Found::Cut(..) | Found::Outside) {
             reply.set_authoritative();
         }
@@ -45,6 +46,20 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
             Found::Cut(servers, skip) => {
                 refer(zone, reply, servers, at + skip);
                 return Ok(());
+            }
+            Found::Below(dname, skip) => {
+                let again = followed.iter().flatten().any(|seen| ptr::eq(*seen, dname));
+                if slot == MAX_ALIASES || again || !reply.push(Section::Answer, at + skip, dname) {
+                    return Ok(());
+                }
+                followed[slot] = Some(dname);
+                let target = alias_below(dname, &name[..skip]).ok_or(Wrong::TooLong)?;
+                let alias = RrSet::new(CNAME, dname.ttl(), &target);
+                if !reply.push(Section::Answer, at, &alias) || [CNAME, ANY].contains(&query.ty) {
+                    return Ok(());
+                }
+                at = reply.len() - target.len();
+                name = Cow::Owned(target);
             }
             Found::NoSuchName => {
                 reply.set_name_error();
@@ -63,7 +78,7 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
                     }
                     followed[slot] = Some(alias);
                     let Some(target) = alias.targets.first() else { return Ok(()) };
-                    (name, at) = (target, reply.len() - target.len());
+                    (name, at) = (Cow::Borrowed(&**target), reply.len() - target.len());
                 }
             },
         }
@@ -74,6 +89,12 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
 /// The alias to follow in a search for records of type `ty`.
 fn alias(node: &Node, ty: u16) -> Option<&RrSet> {
     if ty == CNAME || ty == ANY { None } else { node.get(CNAME) }
+}
+
+/// The name below the DNAME record's target that stands for the one below its own name (RFC 6672).
+fn alias_below(dname: &RrSet, labels: &[u8]) -> Option<Vec<u8>> {
+    let name = [labels, dname.targets.first()?].concat();
+    (name.len() <= LONGEST_NAME).then_some(name)
 }
 
 /// Writes the node's records of a type, or the SOA record if there are none. An ANY query gets only the shortest set

@@ -12,16 +12,20 @@
 mod answer;
 mod batch;
 mod limit;
+mod location;
 mod metrics;
+mod parameters;
 mod places;
 mod plain;
 mod query;
+mod rdata;
 mod reply;
 mod responder;
 mod tcp;
 #[cfg(test)]
 mod tests;
 mod zone;
+mod zone_file;
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};

@@ -3,7 +3,7 @@
 /// Length of the header of every message (RFC 1035, section 4.1.1).
 pub const HEADER: usize = 12;
 /// Length limit of a name, with the length bytes of its labels and the root (RFC 1035, section 2.3.4).
-const LONGEST_NAME: usize = 255;
+pub const LONGEST_NAME: usize = 255;
 /// The type of the pseudo-record of EDNS (RFC 6891).
 const OPT: u16 = 41;
 /// The code of EDNS's cookie option (RFC 7873).
@@ -15,6 +15,8 @@ pub enum Wrong {
     Form = 1,
     NotImplemented = 4,
     Refused = 5,
+    /// An alias leads to a name that is too long ("YXDOMAIN").
+    TooLong = 6,
     Version = 16,
 }
 

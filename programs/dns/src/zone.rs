@@ -1,28 +1,30 @@
-//! The zone, parsed by hickory and stored in the form in which it is sent.
+//! The zone, stored in the form in which it is sent.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use hickory_proto::rr::{DNSClass, Name, RData, RecordSet, RecordType};
-use hickory_proto::serialize::binary::{BinEncodable, BinEncoder, EncodeMode};
-use hickory_proto::serialize::txt::Parser;
+use crate::zone_file::{self, Record};
 
 pub const CNAME: u16 = 5;
 const NS: u16 = 2;
+const SOA: u16 = 6;
+/// The names below this record's name are aliases of names below its target (RFC 6672).
+const DNAME: u16 = 39;
 /// Delegation signer: belongs to the child's name but is the parent's to answer.
 const DS: u16 = 43;
 
-/// A name in wire format and lower case.
-type WireName = Box<[u8]>;
+/// A name in wire format, usually in lower case.
+pub type WireName = Box<[u8]>;
 
 pub struct Zone {
     apex: WireName,
     /// All names that exist, including those that have no records but names below them.
-    nodes: HashMap<WireName, Node>,
+    pub nodes: HashMap<WireName, Node>,
     /// The SOA record, with the time that negative answers may be cached (RFC 2308) as its TTL.
     pub negative: RrSet,
     has_cuts: bool,
+    has_dnames: bool,
 }
 
 /// The records of one name.
@@ -38,7 +40,7 @@ pub struct RrSet {
     pub ty: u16,
     /// Each starts at its type and is ready to send; the sender writes the name before it.
     pub records: Vec<Box<[u8]>>,
-    /// For CNAME and NS: the names that the records point to and end with.
+    /// For CNAME, DNAME and NS: the names that the records point to and end with.
     pub targets: Vec<WireName>,
 }
 
@@ -47,84 +49,65 @@ pub enum Found<'z> {
     Node(&'z Node),
     /// Another zone is responsible. Its name starts at this byte of the name looked up.
     Cut(&'z RrSet, usize),
+    /// The name is below the one of this DNAME record, which starts at this byte.
+    Below(&'z RrSet, usize),
     NoSuchName,
     Outside,
 }
 
 impl Zone {
-    /// Reads a master file.
+    /// Reads a zone file.
     pub fn load(path: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        let origin = Name::from_ascii(format!("{stem}.")).ok();
-        Self::parse(&text, Some(path), origin)
-            .map_err(|error| format!("{}: {error}", path.display()))
+        let text =
+            fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        Self::parse(&text, path)
     }
 
-    pub fn parse(text: &str, path: Option<&Path>, origin: Option<Name>) -> Result<Self, String> {
-        let parser = Parser::new(text, path.map(Path::to_path_buf), origin);
-        let (_, sets) = parser.parse().map_err(|error| error.to_string())?;
-        let mut zone = Self::begin(sets.values())?;
-        for set in sets.values() {
-            zone.insert(set)?;
+    /// Reads a zone from a file's text. The path is for errors, for the first origin and for the files that it includes.
+    pub fn parse(text: &[u8], path: &Path) -> Result<Self, String> {
+        let records = zone_file::read(text, path)?;
+        let soa = records
+            .iter()
+            .find(|record| record.ty == SOA)
+            .ok_or_else(|| format!("{}: expected an SOA record", path.display()))?;
+        // Its last field is the time for negative answers.
+        let (_, minimum) = soa.data.split_last_chunk().ok_or_else(|| soa.wrong("no data"))?;
+        let ttl = soa.ttl.min(u32::from_be_bytes(*minimum));
+        let mut zone = Self {
+            apex: soa.owner.clone(),
+            nodes: HashMap::new(),
+            negative: RrSet::new(SOA, ttl, &soa.data),
+            has_cuts: false,
+            has_dnames: false,
+        };
+        for record in &records {
+            zone.insert(record).map_err(|reason| record.wrong(reason))?;
         }
-        zone.check()?;
+        let below_a_dname = |record: &&Record| zone.dname_above(&record.owner).is_some();
+        if let Some(record) = records.iter().find(below_a_dname) {
+            return Err(record.wrong("expected no records below a DNAME record"));
+        }
+        if zone.nodes[&zone.apex].get(NS).is_none() {
+            return Err(soa.wrong("expected an NS record of the zone itself"));
+        }
         Ok(zone)
     }
 
-    /// A zone with only its apex, the owner of the SOA record.
-    fn begin<'s>(mut sets: impl Iterator<Item = &'s RecordSet> + Clone) -> Result<Self, String> {
-        let mut soas = sets.clone().filter(|set| set.record_type() == RecordType::SOA);
-        let (Some(set), None) = (soas.next(), soas.next()) else {
-            return Err("not one SOA record, as a zone has".into());
-        };
-        let record = set.records_without_rrsigs().next();
-        let Some(RData::SOA(soa)) = record.map(|record| record.data()) else {
-            return Err("the SOA record has no data".into());
-        };
-        // hickory's parser gives the SOA its "expire" value as TTL; the TTL of the NS records is used instead.
-        let servers = sets
-            .find(|other| other.record_type() == RecordType::NS && other.name() == set.name())
-            .ok_or("no NS record of the zone itself")?;
-        let soa_set = RrSet::encode(set, servers.ttl())?;
-        let negative = RrSet::encode(set, servers.ttl().min(soa.minimum()))?;
-        let apex = wire_name(set.name());
-        let node = Node { sets: vec![soa_set], is_cut: false };
-        let nodes = HashMap::from([(apex.clone(), node)]);
-        Ok(Self { apex, nodes, negative, has_cuts: false })
-    }
-
-    fn insert(&mut self, set: &RecordSet) -> Result<(), String> {
-        let name = wire_name(set.name());
-        let Some(below) = self.depth(&name) else {
-            return Err(format!("{} is not in the zone", set.name()));
-        };
-        if set.dns_class() != DNSClass::IN {
-            return Err(format!("{} is not of class IN", set.name()));
+    fn insert(&mut self, record: &Record) -> Result<(), &'static str> {
+        let below = self.depth(&record.owner).ok_or("expected a name in the zone")?;
+        if record.ty == SOA && below > 0 {
+            return Err("expected one SOA record");
         }
-        if set.record_type() == RecordType::SOA {
-            return Ok(());
-        }
-        let encoded = RrSet::encode(set, set.ttl())?;
-        let is_cut = encoded.ty == NS && name != self.apex;
+        let is_cut = record.ty == NS && below > 0;
         self.has_cuts |= is_cut;
+        self.has_dnames |= record.ty == DNAME;
         // The names between this one and the apex exist too.
-        for at in suffixes(&name).take(below).skip(1) {
-            self.nodes.entry(name[at..].into()).or_default();
+        for at in suffixes(&record.owner).take(below).skip(1) {
+            self.nodes.entry(record.owner[at..].into()).or_default();
         }
-        let node = self.nodes.entry(name).or_default();
-        node.sets.push(encoded);
+        let node = self.nodes.entry(record.owner.clone()).or_default();
         node.is_cut |= is_cut;
-        Ok(())
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let is_alias = |node: &Node| node.get(CNAME).is_some();
-        match self.nodes.values().find(|node| is_alias(node) && node.sets.len() > 1) {
-            Some(_) => Err("a name with a CNAME has other records".into()),
-            None => Ok(()),
-        }
+        node.insert(RrSet::new(record.ty, record.ttl, &record.data))
     }
 
     /// The number of labels below the apex; `None` for a name outside the zone.
@@ -139,6 +122,11 @@ impl Zone {
             && let Some(cut) = self.cut_above(name, depth, ty)
         {
             return cut;
+        }
+        if self.has_dnames
+            && let Some(below) = self.dname_above(name)
+        {
+            return below;
         }
         if let Some(node) = self.nodes.get(name) {
             return Found::Node(node);
@@ -158,6 +146,15 @@ impl Zone {
             cut = node.and_then(|node| node.get(NS)).map(|set| Found::Cut(set, at)).or(cut);
         }
         cut
+    }
+
+    /// The DNAME record of a name above this one.
+    fn dname_above(&self, name: &[u8]) -> Option<Found<'_>> {
+        let depth = self.depth(name)?;
+        suffixes(name)
+            .take(depth + 1)
+            .skip(1)
+            .find_map(|at| self.nodes.get(&name[at..])?.get(DNAME).map(|set| Found::Below(set, at)))
     }
 
     /// The wildcard for a missing name: the one directly below the closest existing name above it (RFC 4592).
@@ -187,55 +184,54 @@ impl Node {
     pub fn get(&self, ty: u16) -> Option<&RrSet> {
         self.sets.iter().find(|set| set.ty == ty)
     }
+
+    /// Adds a record, unless it is there.
+    fn insert(&mut self, new: RrSet) -> Result<(), &'static str> {
+        if let Some(set) = self.sets.iter_mut().find(|set| set.ty == new.ty) {
+            let is_same = |record| new.records.contains(record);
+            if set.records.iter().any(is_same) {
+                return Ok(());
+            }
+            if matches!(new.ty, SOA | CNAME | DNAME) {
+                return Err("expected one such record of a name");
+            }
+            set.records.extend(new.records);
+            set.targets.extend(new.targets);
+            return Ok(());
+        }
+        if !self.sets.is_empty() && (new.ty == CNAME || self.get(CNAME).is_some()) {
+            return Err("expected no other records of a name with a CNAME record");
+        }
+        self.sets.push(new);
+        Ok(())
+    }
 }
 
 impl RrSet {
+    /// A set of one record.
+    pub fn new(ty: u16, ttl: u32, data: &[u8]) -> Self {
+        let class = 1_u16;
+        let mut record = Vec::with_capacity(10 + data.len());
+        record.extend([ty, class].map(u16::to_be_bytes).as_flattened());
+        record.extend(ttl.to_be_bytes());
+        // Fits: the reader of zone files limits it.
+        record.extend((data.len() as u16).to_be_bytes());
+        record.extend(data);
+        let has_target = matches!(ty, CNAME | DNAME | NS);
+        let targets = has_target.then(|| data.to_ascii_lowercase().into());
+        Self { ty, records: vec![record.into()], targets: targets.into_iter().collect() }
+    }
+
+    /// The TTL of its first record.
+    pub fn ttl(&self) -> u32 {
+        let ttl = self.records.first().and_then(|record| record[4..].first_chunk());
+        ttl.map_or(0, |ttl| u32::from_be_bytes(*ttl))
+    }
+
     /// Length of its records without their names.
     pub fn len(&self) -> usize {
         self.records.iter().map(|record| record.len()).sum()
     }
-
-    fn encode(set: &RecordSet, ttl: u32) -> Result<Self, String> {
-        let ty = u16::from(set.record_type());
-        let (mut records, mut targets) = (Vec::new(), Vec::new());
-        for record in set.records_without_rrsigs() {
-            let data = encode_data(record.data())?;
-            let len = u16::try_from(data.len()).map_err(|_| "a record is too long")?;
-            let mut bytes = Vec::new();
-            bytes.extend(ty.to_be_bytes());
-            bytes.extend(u16::from(DNSClass::IN).to_be_bytes());
-            bytes.extend(ttl.to_be_bytes());
-            bytes.extend(len.to_be_bytes());
-            bytes.extend(data);
-            records.push(bytes.into());
-            match record.data() {
-                RData::CNAME(name) => targets.push(wire_name(name)),
-                RData::NS(name) => targets.push(wire_name(name)),
-                _ => {}
-            }
-        }
-        Ok(Self { ty, records, targets })
-    }
-}
-
-/// A record's data with all names uncompressed: a pointer would be wrong in another message.
-fn encode_data(data: &RData) -> Result<Vec<u8>, String> {
-    // Pointers cannot reach this offset, so the encoder writes none.
-    const OUT_OF_REACH: usize = 1 << 14;
-    let mut bytes = vec![0; OUT_OF_REACH];
-    let mut encoder = BinEncoder::with_offset(&mut bytes, OUT_OF_REACH as u32, EncodeMode::Normal);
-    data.emit(&mut encoder).map_err(|error| error.to_string())?;
-    Ok(bytes.split_off(OUT_OF_REACH))
-}
-
-fn wire_name(name: &Name) -> WireName {
-    let mut bytes = Vec::new();
-    for label in name.iter() {
-        bytes.push(label.len() as u8);
-        bytes.extend(label.to_ascii_lowercase());
-    }
-    bytes.push(0);
-    bytes.into()
 }
 
 /// The offsets in a name at which it and the names above it start; the root comes last.

@@ -32,12 +32,31 @@ fn a_malformed_zone_is_rejected() {
     let path = folder.join("example.test.zone");
     let file = path.to_str().expect("a plain path");
     let head = "$TTL 60\n@ IN SOA ns host 1 2 3 4 5\n";
+    fs::write(folder.join("other"), "a A 192.0.2.1\n\nb A 192.0.2\n").expect("a file");
+    fs::write(folder.join("circle"), "$INCLUDE circle\n").expect("a file");
     for (text, what) in [
-        ("", "SOA"),
-        ("@ IN FOO bar\n", "FOO"),
-        (head, "NS"),
-        (&format!("{head}@ IN NS ns\nwww.example.org. IN A 192.0.2.1\n"), "not in the zone"),
-        (&format!("{head}@ IN NS ns\na IN CNAME b\na IN A 192.0.2.1\n"), "CNAME"),
+        ("", "example.test.zone: expected an SOA record"),
+        ("@ IN FOO bar\n", "zone:1: expected a TTL, the class IN or a type, not \"FOO\""),
+        (head, "zone:2: expected an NS record of the zone itself"),
+        (
+            &format!("{head}@ IN NS ns\nwww.example.org. IN A 192.0.2.1\n"),
+            "zone:4: expected a name in",
+        ),
+        (
+            &format!("{head}@ IN NS ns\na IN CNAME b\na IN A 192.0.2.1\n"),
+            "zone:5: expected no other records",
+        ),
+        (
+            &format!("{head}@ IN NS ns\na IN A 192.0.2.1 192.0.2.2\n"),
+            "zone:4: expected the end of the entry",
+        ),
+        (&format!("{head}@ IN NS (\n ns"), "zone:3: expected another parenthesis"),
+        (&format!("{head}$INCLUDE other b\n"), "zone:3: "),
+        (
+            &format!("{head}$INCLUDE other b\n"),
+            "other:3: expected an IPv4 address, not \"192.0.2\"",
+        ),
+        (&format!("{head}$INCLUDE circle\n"), "expected files that include others up to 8 deep"),
     ] {
         fs::write(&path, text).expect("a file");
         let ended = dns(&["--listen", "127.0.0.1:0", "--zone", file]);

@@ -1,6 +1,9 @@
 //! Tests without sockets. hickory reads the answers; the server uses it for neither questions nor answers.
 
+mod zones;
+
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use hickory_proto::op::{Edns, Message, MessageType, Query as Question, ResponseCode};
 use hickory_proto::rr::{Name, RecordSet, RecordType, RrKey};
@@ -12,10 +15,10 @@ use crate::query::Query;
 use crate::responder::Responder;
 use crate::zone::Zone;
 
-const ZONE: &str = include_str!("../example.zone");
+const ZONE: &str = include_str!("../../example.zone");
 
 fn zone() -> Zone {
-    Zone::parse(ZONE, None, None).expect("a zone")
+    Zone::parse(ZONE.as_bytes(), Path::new("zone")).expect("a zone")
 }
 
 /// The zone as hickory parses it.
@@ -170,6 +173,42 @@ proptest! {
             prop_assert!(answer.name_servers().iter().all(|one| one.record_type() == RecordType::SOA));
             prop_assert!(answer.truncated() || answer.name_servers().len() == 1);
         }
+    }
+}
+
+/// The names below a DNAME record's own are aliases (RFC 6672). hickory does not know the type.
+#[test]
+fn g30_names_below_a_dname_are_aliases() {
+    let label = "a".repeat(63);
+    let zone = format!(
+        "{ZONE}old DNAME www\na.www A 192.0.2.7\nout DNAME example.net.\ncircle DNAME x.circle\n\
+         long DNAME {label}.{label}.{label}.example.net.\n"
+    );
+    let zone = Zone::parse(zone.as_bytes(), Path::new("zone")).expect("a zone");
+    let responder = Responder::new(zone, 0, MAX_UDP as u16).expect("random bytes");
+    let (found, missing, too_long) = (0, 3, 6);
+    let cases: [(&str, u16, &[&str]); 6] = [
+        ("old", found, &[]),
+        ("a.old", found, &["old Unknown", "a.old CNAME a.www.example.test.", "a.www A 192.0.2.7"]),
+        ("b.old", missing, &["old Unknown", "b.old CNAME b.www.example.test."]),
+        ("b.a.out", found, &["out Unknown", "b.a.out CNAME b.a.example.net."]),
+        ("a.circle", found, &["circle Unknown", "a.circle CNAME a.x.circle.example.test."]),
+        (&format!("{label}.long"), too_long, &["long Unknown"]),
+    ];
+    for (name, code, expected) in cases {
+        let question = question(&format!("{name}.example.test."), RecordType::A, None);
+        let bytes = question.to_bytes().expect("it can be written");
+        let mut out = [0; MAX_UDP];
+        let from = "192.0.2.1:1234".parse().expect("an address");
+        let len = responder.answer_udp(&bytes, from, &mut out).expect("an answer");
+        let answer = Message::from_vec(&out[..len]).expect("it can be read");
+        assert_eq!(u16::from(answer.response_code()), code, "{name}");
+        let answers = answer.answers().iter().map(ToString::to_string);
+        let answers: Vec<_> =
+            answers.map(|one| one.replacen(".example.test. 3600 IN", "", 1)).collect();
+        let alike = |(one, expected): (&String, &&str)| one.starts_with(expected);
+        assert_eq!(answers.len(), expected.len(), "{name}: {answers:?}");
+        assert!(answers.iter().zip(expected).all(alike), "{name}: {answers:?}");
     }
 }
 

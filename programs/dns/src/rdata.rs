@@ -1,0 +1,179 @@
+//! The data of records in zone files: a list of fields for each type.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use domain::base::iana::Rtype;
+use domain::utils::{base16, base64};
+
+use crate::zone_file::{ANAME, Words, record_type, seconds};
+use crate::{location, parameters};
+
+#[derive(Clone, Copy)]
+enum Field {
+    /// A number of this many bytes.
+    Number(usize),
+    Seconds,
+    Name,
+    V4,
+    V6,
+    /// A string of up to 255 bytes, after its length.
+    Text,
+    /// One or more such strings.
+    Texts,
+    /// Letters and digits, after their length.
+    Tag,
+    /// A string without its length.
+    LongText,
+    Hex,
+    Base64,
+    /// A set of types (RFC 4034, section 4.1.2).
+    Types,
+    Location,
+    Parameters,
+}
+
+/// The fields of a type; `None` if its data is only written as `\# LENGTH HEX` (RFC 3597).
+fn fields(ty: Rtype) -> Option<&'static [Field]> {
+    use Field::{
+        Base64, Hex, Location, LongText, Name, Number, Parameters, Seconds, Tag, Text, Texts,
+        Types, V4, V6,
+    };
+    const U8: Field = Number(1);
+    const U16: Field = Number(2);
+    const U32: Field = Number(4);
+    Some(match ty {
+        Rtype::A => &[V4],
+        Rtype::AAAA => &[V6],
+        Rtype::NS | Rtype::CNAME | Rtype::DNAME | Rtype::PTR | ANAME => &[Name],
+        Rtype::SOA => &[Name, Name, U32, Seconds, Seconds, Seconds, Seconds],
+        Rtype::RP | Rtype::MINFO => &[Name, Name],
+        Rtype::MX | Rtype::AFSDB | Rtype::RT | Rtype::KX => &[U16, Name],
+        Rtype::SRV => &[U16, U16, U16, Name],
+        Rtype::NAPTR => &[U16, U16, Text, Text, Text, Name],
+        Rtype::TXT | Rtype::SPF => &[Texts],
+        Rtype::HINFO => &[Text, Text],
+        Rtype::LOC => &[Location],
+        Rtype::CAA => &[U8, Tag, LongText],
+        Rtype::URI => &[U16, U16, LongText],
+        Rtype::SSHFP => &[U8, U8, Hex],
+        Rtype::TLSA | Rtype::SMIMEA => &[U8, U8, U8, Hex],
+        Rtype::DS | Rtype::CDS => &[U16, U8, U8, Hex],
+        Rtype::DNSKEY | Rtype::CDNSKEY => &[U16, U8, U8, Base64],
+        Rtype::CERT => &[U16, U16, U8, Base64],
+        Rtype::OPENPGPKEY | Rtype::DHCID => &[Base64],
+        Rtype::CSYNC => &[U32, U16, Types],
+        Rtype::SVCB | Rtype::HTTPS => &[U16, Name, Parameters],
+        _ => return None,
+    })
+}
+
+/// Reads the data of a record, up to the end of its entry.
+pub fn read(ty: Rtype, words: &mut Words<'_>) -> Result<Vec<u8>, String> {
+    let is_generic = words.take_marker();
+    let mut data = Vec::new();
+    match (fields(ty), ty.to_int()) {
+        // Answers would lack their signatures.
+        _ if [Rtype::RRSIG, Rtype::NSEC, Rtype::NSEC3, Rtype::NSEC3PARAM].contains(&ty) => {
+            return Err(format!("expected a zone without signatures, not {ty}"));
+        }
+        // Meta-types, and types of questions (RFC 6895, section 3.1).
+        (_, 0 | 41 | 128..=255) => return Err(format!("expected a type of records, not {ty}")),
+        (Some(fields), _) if !is_generic => {
+            for field in fields {
+                field.read(words, &mut data)?;
+            }
+            words.end()?;
+        }
+        (None, _) if is_generic => {
+            let len = words.take_number(u16::MAX.into())? as usize;
+            let hex = base16::decode_vec(&words.take_all()).ok().filter(|data| data.len() == len);
+            data = hex.ok_or_else(|| format!("expected {len} bytes as hexadecimal digits"))?;
+        }
+        (Some(_), _) => return Err(format!("expected the form of {ty}, not \"\\#\"")),
+        (None, _) => return Err(format!("expected \"\\# LENGTH HEX\" as data of {ty}")),
+    }
+    if data.len() > u16::MAX.into() {
+        return Err("expected at most 65535 bytes of data".into());
+    }
+    Ok(data)
+}
+
+impl Field {
+    fn read(self, words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+        match self {
+            Self::Number(len) => {
+                let bytes = words.take_number(u32::MAX >> (32 - 8 * len))?.to_be_bytes();
+                out.extend(&bytes[4 - len..]);
+            }
+            Self::Seconds => {
+                out.extend(words.take("a time", |word| seconds(&word.text()))?.to_be_bytes());
+            }
+            Self::Name => out.extend(words.take_name()?),
+            Self::V4 => {
+                let ip = words.take("an IPv4 address", |word| word.text().parse().ok());
+                out.extend(ip.map(|ip: Ipv4Addr| ip.octets())?);
+            }
+            Self::V6 => {
+                let ip = words.take("an IPv6 address", |word| word.text().parse().ok());
+                out.extend(ip.map(|ip: Ipv6Addr| ip.octets())?);
+            }
+            Self::Text => {
+                let text = words.take("a string of up to 255 bytes", |word| {
+                    Some(word.bytes()).filter(|text| text.len() <= 255)
+                })?;
+                out.push(text.len() as u8);
+                out.extend(text);
+            }
+            Self::Texts => {
+                Self::Text.read(words, out)?;
+                while !words.is_empty() {
+                    Self::Text.read(words, out)?;
+                }
+            }
+            Self::Tag => {
+                let tag = words.take("letters and digits", |word| {
+                    let is_tag = |tag: &Vec<u8>| tag.iter().all(u8::is_ascii_alphanumeric);
+                    Some(word.bytes()).filter(|tag| is_tag(tag) && (1..=255).contains(&tag.len()))
+                })?;
+                out.push(tag.len() as u8);
+                out.extend(tag);
+            }
+            Self::LongText => out.extend(words.take("a string", |word| Some(word.bytes()))?),
+            Self::Hex => {
+                let data = base16::decode_vec(&words.take_all()).ok();
+                out.extend(not_empty(data).ok_or("expected hexadecimal digits in pairs")?);
+            }
+            Self::Base64 => {
+                let data = base64::decode(&words.take_all()).ok();
+                out.extend(not_empty(data).ok_or("expected Base64")?);
+            }
+            Self::Types => write_types(words, out)?,
+            Self::Location => location::read(words, out)?,
+            Self::Parameters => parameters::read(words, out)?,
+        }
+        Ok(())
+    }
+}
+
+fn not_empty(data: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    data.filter(|data| !data.is_empty())
+}
+
+fn write_types(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+    let mut types = BTreeSet::new();
+    while !words.is_empty() {
+        types.insert(words.take("a type", record_type)?.to_int());
+    }
+    for window in 0..=u8::MAX {
+        let mut bits = [0; 32];
+        for [_, ty] in types.iter().map(|ty| ty.to_be_bytes()).filter(|ty| ty[0] == window) {
+            bits[usize::from(ty / 8)] |= 0x80 >> (ty % 8);
+        }
+        if let Some(last) = bits.iter().rposition(|byte| *byte != 0) {
+            out.extend([window, last as u8 + 1]);
+            out.extend(&bits[..=last]);
+        }
+    }
+    Ok(())
+}
