@@ -11,6 +11,7 @@
 //! `udp.rs` implements gotatun's socket traits with this crate, `tun.rs` its device traits with tun-rs. `--udp stock`
 //! uses gotatun's own sockets, for comparison.
 
+mod asked;
 mod config;
 mod tun;
 mod udp;

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use bytes::BytesMut;
 use gotatun::packet::{Ip, Packet, PacketBufPool};
 use gotatun::tun::{IpRecv, IpSend, MtuWatcher};
 use ipnetwork::IpNetwork;
@@ -17,6 +18,7 @@ use tokio::sync::mpsc;
 use tun_rs::{AsyncDevice, DeviceBuilder, GROTable, IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_LEN};
 
 use crate::config::Config;
+use crate::udp::POOLED;
 
 /// Enough for the longest packet, 65,535 bytes, in segments for an MTU of 296 or more.
 const MAX_SEGMENTS: usize = 256;
@@ -111,7 +113,11 @@ impl IpRecv for Reader {
     ) -> io::Result<impl Iterator<Item = Packet<Ip>> + Send + 'a> {
         let Self { tun, buffer, segments, lens, packets } = self;
         while packets.is_empty() {
-            segments.resize_with(lens.len(), || pool.get());
+            let mtu = usize::from(tun.mtu);
+            segments.resize_with(lens.len(), || match mtu {
+                ..=POOLED => pool.get(),
+                _ => Packet::from_bytes(BytesMut::zeroed(mtu)),
+            });
             let mut bufs: Vec<_> = segments.iter_mut().map(Packet::buf_mut).collect();
             let count = match tun.device.recv_multiple(buffer, &mut bufs, lens, 0).await {
                 Ok(count) => count,

@@ -1,23 +1,33 @@
-//! gotatun's UDP on `mmsg`: sends with GSO, receives with GRO.
+//! gotatun's UDP on `mmsg`: sends with GSO, receives with GRO, answers from the address that was asked.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use gotatun::packet::{Packet, PacketBufPool};
 use gotatun::udp::{UdpRecv, UdpSend, UdpTransportFactory, UdpTransportFactoryParams};
 use mmsg::offload::Counters;
-use mmsg::{Offload, RecvBatch, SendMsg, prelude::*};
+use mmsg::{Ancillary, Offload, RecvBatch, SendMeta, SendMsg, prelude::*};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
+
+use crate::asked::Asked;
 
 /// Packets that gotatun collects for one call.
 const SENT_AT_ONCE: usize = 256;
 /// Coalesced messages received by one call.
 const SLOTS: usize = 16;
+/// Bytes of a buffer from gotatun's pool, which keeps 4,000.
+pub const POOLED: usize = 4096;
+/// Bytes of longer datagrams that may wait in gotatun. Its queue takes 4,000 of them, which could be 250 MiB.
+const LONG_BYTES: usize = 6 << 20;
+/// The first byte of a handshake initiation.
+const INITIATION: u8 = 1;
 
 /// Bytes of the receive buffer: what arrives in 10 ms at 3 Gbit/s while the node is busy.
 pub const RECV_BUFFER: usize = 4 << 20;
@@ -32,8 +42,15 @@ pub struct Transport(Arc<Shared>);
 
 struct Shared {
     socket: Offload<UdpSocket>,
+    asked: Mutex<Asked>,
     send_errors: AtomicU64,
     recv_errors: AtomicU64,
+    /// Datagrams received that were not passed on: too many long ones, or without a source.
+    dropped: AtomicU64,
+}
+
+fn locked(asked: &Mutex<Asked>) -> MutexGuard<'_, Asked> {
+    asked.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl UdpTransportFactory for Batched {
@@ -52,8 +69,9 @@ impl UdpTransportFactory for Batched {
             }
             result => result,
         }?;
-        let [send_errors, recv_errors] = Default::default();
-        let transport = Transport(Arc::new(Shared { socket, send_errors, recv_errors }));
+        let (asked, [send_errors, recv_errors, dropped]) = Default::default();
+        let shared = Shared { socket, asked, send_errors, recv_errors, dropped };
+        let transport = Transport(Arc::new(shared));
         // gotatun binds again after a change of its configuration, which this program never makes.
         let transport = self.0.get_or_init(|| transport).clone();
         Ok((transport.clone(), transport))
@@ -72,15 +90,17 @@ fn bind(params: &UdpTransportFactoryParams, ip: IpAddr) -> io::Result<Offload<Ud
     }
     // The system may allow less, which is enough for most links.
     let _ = mmsg::options::set_recv_buffer(&socket, RECV_BUFFER)?;
+    Ancillary::DEST.require(&socket)?;
     socket.bind(&addr.into())?;
     Offload::new(UdpSocket::from_std(socket.into())?)
 }
 
 impl UdpSend for Transport {
-    type SendManyBuf = ();
+    /// The options of each packet.
+    type SendManyBuf = Vec<SendMeta>;
 
     async fn send_to(&self, packet: Packet, destination: SocketAddr) -> io::Result<()> {
-        self.send_many_to(&mut (), &mut vec![(packet, destination)]).await
+        self.send_many_to(&mut Vec::new(), &mut vec![(packet, destination)]).await
     }
 
     fn max_number_of_packets_to_send(&self) -> usize {
@@ -90,12 +110,34 @@ impl UdpSend for Transport {
     /// Drops only the packets that fail: after an error gotatun would drop the others, too.
     async fn send_many_to(
         &self,
-        _: &mut (),
+        metas: &mut Vec<SendMeta>,
         packets: &mut Vec<(Packet, SocketAddr)>,
     ) -> io::Result<()> {
-        let msgs = packets.iter().map(|(packet, dest)| SendMsg::to(*dest, packet));
-        let failed = |_, _| _ = self.0.send_errors.fetch_add(1, Relaxed);
-        self.0.socket.send_each(msgs, failed).await?;
+        let Shared { socket, asked, send_errors, .. } = &*self.0;
+        metas.clear();
+        for run in packets.chunk_by(|(_, one), (_, next)| one == next) {
+            let begins = run.iter().any(|(packet, _)| packet.first() == Some(&INITIATION));
+            metas.resize(metas.len() + run.len(), locked(asked).reply(run[0].1, begins));
+        }
+        let msgs = packets.iter().zip(&*metas);
+        let msgs = msgs.map(|((packet, dest), meta)| SendMsg::to(*dest, packet).with_meta(meta));
+        let (mut without_source, failed) = (Vec::new(), || _ = send_errors.fetch_add(1, Relaxed));
+        let on_error = |index: usize, error: io::Error| {
+            let by_source = matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::NetworkUnreachable
+            );
+            if by_source && metas[index].source.is_some() {
+                without_source.push(&packets[index]);
+            } else {
+                failed();
+            }
+        };
+        socket.send_each(msgs, on_error).await?;
+        // This host may no longer have the address (Linux: EINVAL, for IPv4 also ENETUNREACH).
+        without_source.iter().for_each(|(_, dest)| locked(asked).forget(*dest));
+        let msgs = without_source.iter().map(|(packet, dest)| SendMsg::to(*dest, packet));
+        socket.send_each(msgs, |_, _| failed()).await?;
         packets.clear();
         Ok(())
     }
@@ -105,13 +147,36 @@ impl UdpSend for Transport {
     }
 }
 
-/// The batch that gotatun passes to each receive.
-pub struct Received(RecvBatch);
+/// What gotatun passes to each receive.
+pub struct Received {
+    batch: RecvBatch,
+    /// For each long datagram in gotatun, oldest first, a handle to its memory, and its length.
+    long: VecDeque<(BytesMut, usize)>,
+    long_bytes: usize,
+}
 
 impl Default for Received {
     fn default() -> Self {
-        Self(RecvBatch::for_gro(SLOTS))
+        Self { batch: RecvBatch::for_gro(SLOTS), long: VecDeque::new(), long_bytes: 0 }
     }
+}
+
+/// A long datagram as a packet, unless too many bytes of these wait.
+fn long(held: &mut VecDeque<(BytesMut, usize)>, bytes: &mut usize, data: &[u8]) -> Option<Packet> {
+    // The memory can be reclaimed once gotatun has dropped the packet.
+    while let Some((handle, len)) = held.front_mut()
+        && handle.try_reclaim(*len)
+    {
+        *bytes -= *len;
+        held.pop_front();
+    }
+    if *bytes + data.len() > LONG_BYTES {
+        return None;
+    }
+    let mut buffer = BytesMut::from(data);
+    *bytes += data.len();
+    held.push_back((buffer.split_to(0), data.len()));
+    Some(Packet::from_bytes(buffer))
 }
 
 impl UdpRecv for Transport {
@@ -125,23 +190,39 @@ impl UdpRecv for Transport {
     /// Returns no error: gotatun would stop receiving.
     async fn recv_many_from(
         &mut self,
-        Received(batch): &mut Received,
+        Received { batch, long: held, long_bytes }: &mut Received,
         pool: &mut PacketBufPool,
         packets: &mut Vec<(Packet, SocketAddr)>,
     ) -> io::Result<()> {
-        while self.0.socket.recv_into(batch).await.is_err() {
-            self.0.recv_errors.fetch_add(1, Relaxed);
+        let Shared { socket, asked, recv_errors, dropped, .. } = &*self.0;
+        while socket.recv_into(batch).await.is_err() {
+            recv_errors.fetch_add(1, Relaxed);
             // A lasting error must not cause a busy loop.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        for datagram in batch.iter() {
-            let Some(mut source) = datagram.addr() else { continue };
+        for message in batch.messages() {
+            let Some(mut source) = message.addr().filter(|_| !message.truncated()) else {
+                dropped.fetch_add(1, Relaxed);
+                continue;
+            };
             // gotatun compares sources with endpoints, where IPv4 addresses are not mapped to IPv6.
             source.set_ip(source.ip().to_canonical());
-            let mut packet = pool.get();
-            packet.buf_mut().clear();
-            packet.buf_mut().extend_from_slice(datagram.data());
-            packets.push((packet, source));
+            locked(asked).heard(source, message.meta().reply_meta());
+            for datagram in message.datagrams() {
+                let data = datagram.data();
+                let packet = if data.len() > POOLED {
+                    long(held, long_bytes, data)
+                } else {
+                    let mut packet = pool.get();
+                    packet.buf_mut().clear();
+                    packet.buf_mut().extend_from_slice(data);
+                    Some(packet)
+                };
+                match packet {
+                    Some(packet) => packets.push((packet, source)),
+                    None => _ = dropped.fetch_add(1, Relaxed),
+                }
+            }
         }
         Ok(())
     }
@@ -151,9 +232,10 @@ impl fmt::Display for Batched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(Transport(shared)) = self.0.get() else { return Ok(()) };
         let Counters { sent, send_calls, sent_batches, received, .. } = shared.socket.counters();
-        let [failed, errors] = [&shared.send_errors, &shared.recv_errors].map(|n| n.load(Relaxed));
+        let counts = [&shared.send_errors, &shared.recv_errors, &shared.dropped];
+        let [failed, errors, dropped] = counts.map(|count| count.load(Relaxed));
         let calls = format_args!("calls {send_calls}, GSO batches {sent_batches}");
         writeln!(f, "udp sent: datagrams {sent}, failed {failed}, {calls}")?;
-        writeln!(f, "udp received: datagrams {received}, errors {errors}")
+        writeln!(f, "udp received: datagrams {received}, dropped {dropped}, errors {errors}")
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::kit::{
     Config, FAR_INSIDE, NEAR_INSIDE, Node, assert_nothing_lost, inside, number, with_nodes,
@@ -173,6 +173,47 @@ fn a_peer_without_a_route_costs_the_others_nothing() {
         assert!(number(&counters, "failed") >= 400, "{counters}");
         assert_nothing_lost(&good.stop());
         assert_nothing_lost(&bad.stop());
+    });
+}
+
+/// Floods of datagrams without a key, each as long as can be, while a tunnel of long packets is open.
+#[test]
+fn g33_a_flood_of_long_datagrams_takes_little_memory() {
+    let test = "g33_a_flood_of_long_datagrams_takes_little_memory";
+    with_nodes(test, |far| {
+        let config =
+            |node| Config::new(node, &[&format!("10.78.0.{node}/24")], 0).line("MTU = 9000");
+        let there = config(2).peer(1, &["10.78.0.1"], None).write(test, "far");
+        let there = far.enter(|| Node::start(&there, &[]));
+        let endpoint = Some((FAR, there.port).into());
+        let near = config(1).peer(2, &["10.78.0.2"], endpoint).write(test, "near");
+        let near = Node::start(&near, &[]);
+        let (here, peer) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));
+        let pass = |from: &UdpSocket, to: &UdpSocket| {
+            from.send_to(&[7; 8000], to.local_addr().unwrap()).expect("the device takes it");
+            assert_eq!(receive(to, &mut [0; 9000]).expect("it comes"), 8000);
+        };
+        pass(&here, &peer);
+        let socket = UdpSocket::bind((NEAR, 0)).expect("an address of the near end");
+        let (mut data, until) = (vec![0; 65_507], Instant::now() + Duration::from_secs(3));
+        data[0] = 4;
+        while Instant::now() < until {
+            let _ = socket.send_to(&data, (NEAR, near.port));
+        }
+        // What is left of the flood may still fill the socket.
+        here.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
+        let (to, mut buffer) = (here.local_addr().unwrap(), [0; 9000]);
+        let comes = (0..1000).any(|_| {
+            peer.send_to(&[7; 8000], to).expect("the device takes it");
+            receive(&here, &mut buffer).is_ok_and(|len| len == 8000)
+        });
+        assert!(comes, "nothing passes after the flood");
+        pass(&here, &peer);
+        let status = format!("/proc/{}/status", near.program.child.id());
+        let status = std::fs::read_to_string(status).expect("it runs");
+        assert!(number(&status, "VmHWM:") <= 32 << 10, "{status}");
+        assert!(number(&near.stop(), "received: datagrams") > 1000);
+        assert_nothing_lost(&there.stop());
     });
 }
 

@@ -55,6 +55,12 @@ impl Config {
         ))
     }
 
+    /// Adds a line to the newest section.
+    pub fn line(mut self, line: &str) -> Self {
+        writeln!(self.0, "{line}").expect("memory");
+        self
+    }
+
     pub fn peer(mut self, node: u8, allowed: &[&str], endpoint: Option<SocketAddr>) -> Self {
         let (key, allowed) = (public(node), allowed.join(", "));
         write!(self.0, "[Peer]\nPublicKey = {key}\nAllowedIPs = {allowed}\n").expect("memory");

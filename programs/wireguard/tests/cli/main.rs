@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod addresses;
 #[path = "../../../../tests/common/mod.rs"]
 mod common;
 mod faults;
