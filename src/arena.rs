@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 
 use crate::ancillary::RecvMeta;
-use crate::recv::datagram::Message;
-use crate::recv::envelope::Envelope;
+use crate::recv::datagram::Envelope;
+use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::recv::received::Received;
 use crate::recv::scattered::Parts;
@@ -191,9 +191,10 @@ impl MmsgBuf {
         for msg in &mut msgs[..offered] {
             msg.lend_to(&mut headers)?;
         }
-        let taken = headers.recv(self.backend.unwrap_or_else(Backend::current), socket, flags)?;
+        let backend = self.backend.unwrap_or_else(Backend::current);
+        let taken = sys::recv(backend, socket, headers.wired(), flags)?;
         for (i, msg) in msgs[..taken.count].iter_mut().enumerate() {
-            msg.read_back(self.recv.entry(i));
+            msg.read_back(&self.recv, i);
         }
         Ok(taken)
     }
@@ -213,16 +214,16 @@ impl MmsgBuf {
             headers.push(std::slice::from_mut(buffer), None, None)?;
         }
         let backend = self.backend.unwrap_or_else(Backend::current);
-        let taken = headers.recv(backend, socket, RecvFlags::NONE)?;
+        let taken = sys::recv(backend, socket, headers.wired(), RecvFlags::NONE)?;
         for (i, buffer) in buffers[..taken.count].iter().enumerate() {
-            let entry = self.recv.entry(i);
+            let result = self.recv.result(i);
+            let (source, control) = (self.recv.source(i, &result), self.recv.control(i, &result));
             let mut meta = None;
-            RecvMeta::decode(entry.control(), &mut meta);
+            RecvMeta::decode(control, &mut meta);
             let meta = meta.as_ref().unwrap_or(&RecvMeta::NONE);
-            let received = Received::of_entry(&entry, meta);
-            let parts = Parts::one(&buffer[..buffer.len().min(received.reported)]);
-            let envelope = Envelope::new(entry.source(), meta);
-            each(i, Message::new(parts, received, envelope, entry.control()));
+            let received = Received::new(&result, buffer.len(), meta, || source);
+            let parts = Parts::one(&buffer[..received.len]);
+            each(i, Message::new(parts, received, Envelope::new(source, meta), control));
         }
         Ok(taken)
     }
@@ -238,7 +239,8 @@ impl MmsgBuf {
         self.send.reserve(msgs.len(), 0)?;
         let mut headers = self.send.begin();
         wire(&mut headers, &mut self.batches, socket, msgs, None)?;
-        headers.send(self.backend.unwrap_or_else(Backend::current), socket, flags)
+        let backend = self.backend.unwrap_or_else(Backend::current);
+        sys::send(backend, socket, headers.wired(), flags)
     }
 
     /// Sends messages as GSO batches, by one system call.
@@ -275,7 +277,8 @@ impl MmsgBuf {
         self.batches.try_reserve(msgs.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut headers = self.send.begin();
         wire(&mut headers, &mut self.batches, socket, msgs, Some(segmenting))?;
-        headers.send(self.backend.unwrap_or_else(Backend::current), socket, flags)
+        let backend = self.backend.unwrap_or_else(Backend::current);
+        sys::send(backend, socket, headers.wired(), flags)
     }
 }
 

@@ -178,7 +178,8 @@ pub use ancillary::{Ancillary, Ecn, RecvMeta, SendMeta, TransmitClock};
 pub use arena::MmsgBuf;
 pub use offload::Offload;
 pub use recv::batch::RecvBatch;
-pub use recv::datagram::{Datagram, DatagramMut, Message};
+pub use recv::datagram::{Datagram, DatagramMut};
+pub use recv::message::Message;
 pub use recv::msg::RecvMsg;
 pub use send::msg::SendMsg;
 pub use send::queue::SendQueue;
@@ -209,8 +210,8 @@ pub mod control {
 
 /// Iterators over received messages, their datagrams and their bytes.
 pub mod iter {
-    pub use crate::recv::iter::Iter;
-    pub use crate::recv::split::Datagrams;
+    pub use crate::recv::batch::Iter;
+    pub use crate::recv::message::Datagrams;
 }
 
 /// Compiles the README's code.

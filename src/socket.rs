@@ -8,7 +8,7 @@ mod provided;
 use std::io::{self, IoSliceMut};
 
 use crate::recv::batch::RecvBatch;
-use crate::recv::datagram::Message;
+use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
@@ -149,7 +149,7 @@ pub trait BatchSocket {
     #[doc(alias("recvmmsg", "recv_from", "ReadBatch"))]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.clear();
-        batch.recv_by(|buffers, each| self.recv_slices(buffers, each))
+        batch.recv_by(|msgs| self.recv_batch(msgs))
     }
 
     /// Adds the messages that are there to `batch`, after those that it holds, without waiting for more. Returns how many it
@@ -157,7 +157,7 @@ pub trait BatchSocket {
     ///
     /// [`recv_more_until`](BatchSocketExt::recv_more_until) waits for more until a deadline.
     ///
-    /// The provided implementation calls [`recv_slices`](Self::recv_slices), so it may wait, and adds at most 16 messages.
+    /// The provided implementation calls [`recv_batch`](Self::recv_batch), so it may wait, and adds at most 16 messages.
     /// On Windows the call may wait if the socket is blocking and another thread also receives from it.
     ///
     /// ```
@@ -181,7 +181,7 @@ pub trait BatchSocket {
     /// The batch is then unchanged.
     #[doc(alias("recvmmsg", "MSG_DONTWAIT"))]
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.recv_by(|buffers, each| self.recv_slices(buffers, each))
+        batch.recv_by(|msgs| self.recv_batch(msgs))
     }
 
     /// Receives a message into each of the first `buffers`, in order, and calls `each` with the buffer's index and the

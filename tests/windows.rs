@@ -120,7 +120,7 @@ fn a2_a_dual_stack_socket_reports_both_families() {
 #[test]
 fn options_that_windows_lacks_are_unsupported() {
     let socket = udp4();
-    let all = Ancillary::TIMESTAMP | Ancillary::DROPPED | Ancillary::ERRORS | Ancillary::MARK;
+    let all = Ancillary::TIMESTAMP | Ancillary::DROPPED | Ancillary::ERRORS | Ancillary::GRO;
     assert_eq!(all.enable(&socket).expect("no error of the socket"), Ancillary::NONE);
     let meta = SendMeta::new().with_transmit_time(1);
     let late = SendMsg::to(addr(&socket), b"late").with_meta(&meta);

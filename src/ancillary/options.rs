@@ -63,28 +63,21 @@ impl Ancillary {
     /// `IPV6_RECVORIGDSTADDR`).
     #[doc(alias("IP_RECVORIGDSTADDR", "IPV6_RECVORIGDSTADDR", "TPROXY"))]
     pub const ORIGINAL_DEST: Self = Self(1 << 7);
-    /// New path MTUs (`IPV6_RECVPATHMTU`), on IPv6 sockets. For IPv4 they are in the error queue:
-    /// [`ERRORS`](Self::ERRORS).
-    #[doc(alias = "IPV6_RECVPATHMTU")]
-    pub const PATH_MTU: Self = Self(1 << 8);
-    /// The packet filter's mark (`SO_RCVMARK`).
-    #[doc(alias("SO_RCVMARK", "SO_MARK"))]
-    pub const MARK: Self = Self(1 << 9);
     /// Queues ICMP errors in the socket's error queue (`IP_RECVERR`, `IPV6_RECVERR`). Drain the queue
     /// with [`drain_errors`](crate::error_queue::drain_errors): until it is empty, `poll` and epoll report an error
     /// on the socket.
     #[doc(alias("IP_RECVERR", "IPV6_RECVERR", "MSG_ERRQUEUE"))]
-    pub const ERRORS: Self = Self(1 << 10);
+    pub const ERRORS: Self = Self(1 << 8);
     /// Reports in the error queue when each datagram was sent (`SO_TIMESTAMPING` with `SOF_TIMESTAMPING_OPT_ID`,
     /// numbered from 0 when turned on). Drain the queue as for [`ERRORS`](Self::ERRORS). While it is on, an
     /// [`Offload`](crate::Offload) sends without GSO, so that each datagram has a time.
     #[doc(alias = "SO_TIMESTAMPING")]
-    pub const SEND_TIMESTAMP: Self = Self(1 << 11);
+    pub const SEND_TIMESTAMP: Self = Self(1 << 9);
 }
 
 flag_set!(
-    Ancillary: DEST, TOS, HOP_LIMIT, TIMESTAMP, HARDWARE_TIMESTAMP, GRO, DROPPED, ORIGINAL_DEST, PATH_MTU,
-    MARK, ERRORS, SEND_TIMESTAMP,
+    Ancillary: DEST, TOS, HOP_LIMIT, TIMESTAMP, HARDWARE_TIMESTAMP, GRO, DROPPED, ORIGINAL_DEST, ERRORS,
+    SEND_TIMESTAMP,
 );
 
 impl Sub for Ancillary {

@@ -77,15 +77,6 @@ pub struct RecvMeta {
     /// [`ORIGINAL_DEST`](crate::Ancillary::ORIGINAL_DEST); Linux, Android, FreeBSD.
     #[doc(alias("IP_ORIGDSTADDR", "IPV6_ORIGDSTADDR"))]
     pub original_dest: Option<SocketAddr>,
-    /// A new path MTU in bytes. Linux reports it in a separate message without payload, whose source
-    /// is the path's destination.
-    /// [`PATH_MTU`](crate::Ancillary::PATH_MTU); Linux, Android, macOS, IPv6 sockets.
-    #[doc(alias = "IPV6_PATHMTU")]
-    pub path_mtu: Option<u32>,
-    /// The message's mark, as set by the packet filter.
-    /// [`MARK`](crate::Ancillary::MARK); Linux 5.19.
-    #[doc(alias = "SO_MARK")]
-    pub mark: Option<u32>,
 }
 
 impl RecvMeta {
@@ -100,8 +91,6 @@ impl RecvMeta {
         segment_size: None,
         dropped: None,
         original_dest: None,
-        path_mtu: None,
-        mark: None,
     };
 
     /// The ECN bits of `tos`.
@@ -229,12 +218,10 @@ impl RecvMeta {
                 self.hardware_timestamp = hardware;
             }
             numbers::DROPPED => self.dropped = exactly(data).map(u32::from_ne_bytes),
-            numbers::MARK => self.mark = exactly(data).map(u32::from_ne_bytes),
             numbers::ORIGINAL_DEST_V4 | numbers::ORIGINAL_DEST_V6 => {
                 let is_whole = [16, 28].contains(&data.len());
                 self.original_dest = sys::decode_addr(data).filter(|_| is_whole);
             }
-            numbers::PATH_MTU => self.path_mtu = path_mtu(data),
             _ => {}
         }
     }
@@ -287,11 +274,6 @@ fn byte(data: &[u8]) -> Option<u8> {
 /// A C int (`udp_cmsg_recv` in the kernel's include/linux/udp.h). 0 and sizes longer than a datagram are invalid.
 fn segment_size(data: &[u8]) -> Option<u16> {
     u16::try_from(i32::from_ne_bytes(exactly(data)?)).ok().filter(|size| *size > 0)
-}
-
-/// `struct ip6_mtuinfo`: a `sockaddr_in6` and the MTU (RFC 3542, section 11.3).
-fn path_mtu(data: &[u8]) -> Option<u32> {
-    exactly::<32>(data)?.last_chunk().copied().map(u32::from_ne_bytes)
 }
 
 /// The software and hardware timestamps of a `struct scm_timestamping`.

@@ -20,9 +20,9 @@ impl Ancillary {
     /// ```
     /// use mmsg::Ancillary;
     /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// let on = (Ancillary::TOS | Ancillary::MARK).enable(&socket)?;
-    /// if !on.contains(Ancillary::MARK) {
-    ///     eprintln!("no marks before Linux 5.19");
+    /// let on = (Ancillary::TOS | Ancillary::GRO).enable(&socket)?;
+    /// if !on.contains(Ancillary::GRO) {
+    ///     eprintln!("no coalesced messages before Linux 5.0");
     /// }
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -38,12 +38,13 @@ impl Ancillary {
     /// Turns the whole set on for `socket`.
     ///
     /// ```
+    /// # #[cfg(unix)] {
     /// use mmsg::Ancillary;
-    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// // New path MTUs are reported on IPv6 sockets only.
-    /// let error = Ancillary::PATH_MTU.require(&socket).unwrap_err();
+    /// let socket = std::os::unix::net::UnixDatagram::unbound()?;
+    /// let error = Ancillary::TOS.require(&socket).unwrap_err();
     /// assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
-    /// assert!(error.to_string().contains("PATH_MTU"));
+    /// assert!(error.to_string().contains("TOS"));
+    /// # }
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
@@ -176,8 +177,6 @@ const OPTIONS: &[SocketOption] = &[
     boolean(Ancillary::DROPPED, Family::Any, numbers::DROPPED),
     boolean(Ancillary::ORIGINAL_DEST, Family::V4, numbers::ORIGINAL_DEST_V4),
     boolean(Ancillary::ORIGINAL_DEST, Family::V6, numbers::ORIGINAL_DEST_V6),
-    boolean(Ancillary::PATH_MTU, Family::V6, numbers::RECV_PATH_MTU),
-    boolean(Ancillary::MARK, Family::Any, numbers::RECV_MARK),
     boolean(Ancillary::ERRORS, Family::V4, numbers::ERROR_V4),
     boolean(Ancillary::ERRORS, Family::V6, numbers::ERROR_V6),
 ];

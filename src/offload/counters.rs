@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::recv::received::Received;
-use crate::recv::split::Split;
+use crate::recv::received::{Received, Split};
 use crate::send::coalesce::GsoBatch;
 
 /// Makes [`Counters`] and its atomic form from the fields.
@@ -150,16 +149,16 @@ pub(super) struct RecvTotals {
 }
 
 impl RecvTotals {
-    /// Adds a message with `len` bytes in its buffers.
+    /// Adds a message.
     #[inline]
-    pub(super) fn add(&mut self, received: &Received, len: usize) {
-        self.bytes += len;
+    pub(super) fn add(&mut self, received: &Received) {
+        self.bytes += received.len;
         self.truncated += usize::from(received.truncated());
         if received.segment_size.is_none() {
             self.datagrams += 1;
         } else {
             self.coalesced += 1;
-            self.segments += Split::new(received, len).0.count(len);
+            self.segments += Split::new(received).0.count(received.len);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::status::{GsoStatus, Status, Switch};
 use crate::ancillary::Ancillary;
 use crate::arena;
 use crate::recv::batch::RecvBatch;
-use crate::recv::datagram::Message;
+use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::socket::BatchSocket;
@@ -261,7 +261,7 @@ impl SocketWithState<'_> {
         let mut totals = RecvTotals::default();
         // `messages().skip(before)` would decode each message before.
         let added = (before..batch.message_count()).filter_map(|i| batch.message(i));
-        added.for_each(|message| totals.add(&message.received, message.len()));
+        added.for_each(|message| totals.add(&message.received));
         self.state.counters.received(&totals);
         result
     }
@@ -274,7 +274,7 @@ impl BatchSocket for SocketWithState<'_> {
         let mut totals = RecvTotals::default();
         let count = result.as_ref().map_or(0, |taken| taken.count);
         let received = msgs.iter().take(count);
-        received.for_each(|msg| totals.add(&msg.received, msg.len()));
+        received.for_each(|msg| totals.add(&msg.received));
         self.state.counters.received(&totals);
         result.map(|taken| taken.count)
     }
@@ -301,7 +301,7 @@ impl BatchSocket for SocketWithState<'_> {
         self.state.check_capacity(smallest)?;
         let mut totals = RecvTotals::default();
         let mut count = |i, message: Message<'_>| {
-            totals.add(&message.received, message.len());
+            totals.add(&message.received);
             each(i, message);
         };
         let result = arena::with(|arena| arena.recv_slices(self.socket, buffers, &mut count));

@@ -1,16 +1,17 @@
 //! Owned memory for received messages, with its headers already in place.
 
 use std::array;
-use std::io::{self, IoSliceMut};
+use std::io;
+use std::iter::FusedIterator;
 use std::net::SocketAddr;
 
 use crate::ancillary::RecvMeta;
-use crate::recv::datagram::{DatagramMut, Message};
-use crate::recv::envelope::Envelope;
+use crate::recv::datagram::{Datagram, DatagramMut, Envelope};
+use crate::recv::message::{Datagrams, DatagramsMut, Message};
+use crate::recv::msg::RecvMsg;
 use crate::recv::received::Received;
 use crate::recv::scattered::Parts;
-use crate::recv::split::DatagramsMut;
-use crate::sys::{Backend, BorrowedSocket, RawAddr, RecvFlags, RecvResult, Slots, Taken};
+use crate::sys::{self, Backend, BorrowedSocket, RawAddr, RecvFlags, RecvResult, Slots, Taken};
 
 /// Payload memory for a batch and the headers to receive it, allocated once.
 ///
@@ -212,12 +213,23 @@ impl RecvBatch {
     /// Message `i`, which must be less than `len`.
     #[inline]
     pub(super) fn get(&self, i: usize) -> Message<'_> {
-        let entry = self.slots.storage().entry(i);
+        let (headers, payload) = (self.slots.headers(), self.slots.payload(i));
+        let result = headers.result(i);
+        let (source, control) = (headers.source(i, &result), headers.control(i, &result));
         let meta = self.metas[i].as_ref().unwrap_or(&RecvMeta::NONE);
-        let received = Received::of_entry(&entry, meta);
-        let payload = self.slots.payload(i);
-        let parts = Parts::one(&payload[..payload.len().min(received.reported)]);
-        Message::new(parts, received, Envelope::new(entry.source(), meta), entry.control())
+        let received = Received::new(&result, payload.len(), meta, || source);
+        let parts = Parts::one(&payload[..received.len]);
+        Message::new(parts, received, Envelope::new(source, meta), control)
+    }
+
+    /// The datagrams of the last receive, in the order in which they were received.
+    ///
+    /// Where bytes are missing, a [`truncated`](Datagram::truncated) datagram, possibly empty, shows it (see
+    /// [`Datagrams`]).
+    #[must_use]
+    #[inline]
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { batch: self, next: 0, datagrams: Datagrams::NONE }
     }
 
     /// The datagrams of the last receive, mutable: to decrypt them or rewrite their headers in place. Otherwise like
@@ -243,12 +255,12 @@ impl RecvBatch {
     /// ```
     pub fn iter_mut(&mut self) -> impl Iterator<Item = DatagramMut<'_>> {
         let (slot_len, len, metas) = (self.slot_len(), self.len, &self.metas);
-        let (slots, storage) = self.slots.iter_mut();
+        let (slots, headers) = self.slots.iter_mut();
         let messages = slots.take(len).zip(metas).enumerate().map(move |(i, (slot, meta))| {
-            let (entry, meta) = (storage.entry(i), meta.as_ref().unwrap_or(&RecvMeta::NONE));
-            let received = Received::of_entry(&entry, meta);
-            let data = &mut slot[..slot_len.min(received.reported)];
-            DatagramsMut::new(data, &received, Envelope::new(entry.source(), meta))
+            let (result, meta) = (headers.result(i), meta.as_ref().unwrap_or(&RecvMeta::NONE));
+            let source = headers.source(i, &result);
+            let received = Received::new(&result, slot_len, meta, || source);
+            DatagramsMut::new(&mut slot[..received.len], &received, Envelope::new(source, meta))
         });
         messages.flatten()
     }
@@ -291,14 +303,10 @@ impl RecvBatch {
         self.len += 1;
     }
 
-    /// Fills the next slots by a receive into borrowed buffers, for sockets other than the kernel's. A message whose
-    /// payload is not in its slot is marked truncated.
+    /// Fills the next slots by a receive into messages that borrow them, for sockets other than the kernel's.
     pub(crate) fn recv_by(
         &mut self,
-        recv: impl FnOnce(
-            &mut [IoSliceMut<'_>],
-            &mut dyn FnMut(usize, Message<'_>),
-        ) -> io::Result<usize>,
+        recv: impl FnOnce(&mut [RecvMsg<'_>]) -> io::Result<usize>,
     ) -> io::Result<usize> {
         /// Slots offered at once: few enough for the stack of a small thread.
         const MAX_OFFERED: usize = 16;
@@ -306,24 +314,11 @@ impl RecvBatch {
         if slots == 0 {
             return Ok(0);
         }
-        let free = self.slots.iter_mut().0.skip(self.len);
-        let mut memory = free.map(|slot| &mut slot[..slot_len]);
-        let mut buffers: [_; MAX_OFFERED] =
-            array::from_fn(|_| IoSliceMut::new(memory.next().unwrap_or_default()));
-        let starts = buffers.each_ref().map(|buffer| buffer.as_ptr());
-        let mut known = [(RecvResult::of(0, 0), RawAddr::NONE, RecvMeta::NONE); MAX_OFFERED];
-        let mut count = 0;
-        recv(&mut buffers[..slots], &mut |_, message| {
-            if count < slots {
-                known[count] = message.attributes();
-                let (data, result) = (message.data(), &mut known[count].0);
-                let kept = if data.as_ptr() == starts[count] { data.len() } else { 0 };
-                if kept < message.len().max(slot_len.min(result.len)) {
-                    (result.len, result.truncated) = (kept, true);
-                }
-                count += 1;
-            }
-        })?;
+        let mut memory = self.slots.iter_mut().0.skip(self.len).map(|slot| &mut slot[..slot_len]);
+        let mut msgs: [_; MAX_OFFERED] =
+            array::from_fn(|_| RecvMsg::new(memory.next().unwrap_or_default()));
+        let count = recv(&mut msgs[..slots])?.min(slots);
+        let known = msgs.map(|msg| msg.message().attributes());
         for (result, source, meta) in &known[..count] {
             self.add(*result, source, *meta);
         }
@@ -341,11 +336,62 @@ impl RecvBatch {
         socket: BorrowedSocket<'_>,
         flags: RecvFlags,
     ) -> io::Result<Taken> {
-        let taken = self.slots.recv(self.len, Backend::current(), socket, flags)?;
+        let offered = flags.max_messages(self.slots() - self.len);
+        let wired = self.slots.wired(self.len, offered);
+        let taken = sys::recv(Backend::current(), socket, wired, flags)?;
+        let headers = self.slots.headers();
         for i in self.len..self.len + taken.count {
-            RecvMeta::decode(self.slots.storage().entry(i).control(), &mut self.metas[i]);
+            RecvMeta::decode(headers.control(i, &headers.result(i)), &mut self.metas[i]);
         }
         self.len += taken.count;
         Ok(taken)
     }
 }
+
+/// Iterates over the datagrams in a [`RecvBatch`], one segment of a coalesced message at a time.
+///
+/// ```
+/// use mmsg::{RecvBatch, iter::Iter};
+/// fn total(datagrams: Iter<'_>) -> usize {
+///     datagrams.map(|datagram| datagram.len()).sum()
+/// }
+/// assert_eq!(total(RecvBatch::new(16, 1500).iter()), 0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    batch: &'a RecvBatch,
+    /// The next message.
+    next: usize,
+    /// The rest of the current message.
+    datagrams: Datagrams<'a>,
+}
+
+impl<'a> IntoIterator for &'a RecvBatch {
+    type Item = Datagram<'a>;
+    type IntoIter = Iter<'a>;
+
+    #[inline]
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Datagram<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Datagram<'a>> {
+        loop {
+            if let Some(datagram) = self.datagrams.next() {
+                return Some(datagram);
+            }
+            if self.next == self.batch.message_count() {
+                return None;
+            }
+            self.datagrams = self.batch.get(self.next).datagrams();
+            self.next += 1;
+        }
+    }
+}
+
+impl FusedIterator for Iter<'_> {}

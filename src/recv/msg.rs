@@ -3,14 +3,14 @@
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::{ptr, slice};
+use std::slice;
 
 use crate::ancillary::{ControlBuf, RecvMeta};
-use crate::recv::datagram::Message;
-use crate::recv::envelope::Envelope;
+use crate::recv::datagram::Envelope;
+use crate::recv::message::Message;
 use crate::recv::received::Received;
 use crate::recv::scattered::{self, Parts};
-use crate::sys::{RawAddr, RecvEntry, RecvHeaders, RecvResult};
+use crate::sys::{RawAddr, RecvHeaders, RecvResult, RecvStorage};
 
 /// A buffer for one message, and after a receive the message itself.
 ///
@@ -186,7 +186,7 @@ impl RecvMsg<'_> {
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.received.reported.min(self.capacity())
+        self.received.len
     }
 
     /// Whether the payload is empty. An empty datagram is a message like any other.
@@ -265,7 +265,7 @@ impl RecvMsg<'_> {
         }
         self.source = RawAddr::new(source.as_ref());
         self.meta = Some(meta);
-        self.received = Received::new(&result, &meta, || self.source.lend());
+        self.received = Received::new(&result, self.capacity(), &meta, || self.source.lend());
     }
 
     /// Lends the memory that a receive writes to.
@@ -279,22 +279,18 @@ impl RecvMsg<'_> {
         headers.push(self.buffers.as_mut_slice(), Some(self.source.name_mut()), control)
     }
 
-    /// Takes over the results of a receive.
+    /// Takes over the results of a receive into header `i`.
     #[inline]
-    pub(crate) fn read_back(&mut self, entry: RecvEntry<'_>) {
-        let result = entry.result;
+    pub(crate) fn read_back(&mut self, headers: &RecvStorage, i: usize) {
+        let result = headers.result(i);
         self.source.set_len(result.source_len);
         let control = match &mut self.control {
             Some(control) => control.filled(result.control_len),
-            None => entry.control(),
+            None => headers.control(i, &result),
         };
         RecvMeta::decode(control, &mut self.meta);
-        self.received = Received::new(&result, self.meta(), || self.source.lend());
-    }
-
-    /// The address of the first buffer, which identifies the memory.
-    pub(crate) fn start(&self) -> *const u8 {
-        self.buffers.as_slice().first().map_or(ptr::null(), |buffer| buffer.as_ptr())
+        let capacity = self.capacity();
+        self.received = Received::new(&result, capacity, self.meta(), || self.source.lend());
     }
 
     /// Capacity of the buffers in bytes.
@@ -304,7 +300,7 @@ impl RecvMsg<'_> {
     }
 
     fn parts(&self) -> Parts<'_> {
-        Parts::many(self.buffers.as_slice(), self.received.reported)
+        Parts::many(self.buffers.as_slice(), self.received.len)
     }
 }
 

@@ -1,117 +1,109 @@
-//! The lengths and losses of a received message.
+//! The length and the losses of a received message, and where it is split into its datagrams. No I/O here.
 
 use std::num::NonZero;
 
 use crate::ancillary::RecvMeta;
-use crate::sys::{RawAddrRef, RecvEntry, RecvResult, numbers};
+use crate::sys::{RawAddrRef, RecvResult, numbers};
 
 /// The length, the segment size and the losses of one received message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
-    /// Length that the system reported: more than the buffers' capacity if it reports the full length
-    /// of a truncated message.
-    pub(crate) reported: usize,
+    /// Bytes in the buffers.
+    pub(crate) len: usize,
     /// Length of a coalesced message's segments; `None` for a single datagram.
     pub(crate) segment_size: Option<NonZero<usize>>,
-    pub(crate) truncation: Truncation,
-}
-
-/// What a message lost because its buffers were too small.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Truncation {
-    /// Payload (`MSG_TRUNC`).
-    pub(crate) data: bool,
-    /// Control messages (`MSG_CTRUNC`).
-    pub(crate) control: bool,
-    /// The segment size: the message may be coalesced, and its datagram boundaries are unknown.
-    pub(crate) segment_size: bool,
-}
-
-impl Truncation {
-    pub(crate) const NONE: Self = Self { data: false, control: false, segment_size: false };
-
-    /// Takes values: references would keep them out of registers in the usual case, too.
-    #[cold]
-    fn of(data: bool, control: bool, has_segment_size: bool, source: RawAddrRef<'_>) -> Self {
-        // Only Internet sockets coalesce, and their messages have a source.
-        let may_be_coalesced =
-            numbers::GRO.is_some() && !has_segment_size && source.get().is_some();
-        Self { data, control, segment_size: control && may_be_coalesced }
-    }
+    /// Whether payload is missing (`MSG_TRUNC`).
+    pub(super) data_truncated: bool,
+    /// Whether control messages are missing (`MSG_CTRUNC`).
+    pub(super) control_truncated: bool,
+    /// Whether the segment size may be among them: the datagram boundaries are then unknown.
+    boundaries_lost: bool,
 }
 
 impl Received {
-    pub(crate) const NONE: Self =
-        Self { reported: 0, segment_size: None, truncation: Truncation::NONE };
+    pub(crate) const NONE: Self = Self {
+        len: 0,
+        segment_size: None,
+        data_truncated: false,
+        control_truncated: false,
+        boundaries_lost: false,
+    };
 
-    /// From the system's result, the decoded metadata and the source.
+    /// From the system's result, the decoded metadata and the source, for buffers of `capacity` bytes.
     #[inline]
     pub(crate) fn new<'a>(
         result: &RecvResult,
+        capacity: usize,
         meta: &RecvMeta,
         source: impl FnOnce() -> RawAddrRef<'a>,
     ) -> Self {
         let segment_size = meta.segment_size.and_then(|size| NonZero::new(size.into()));
-        let truncation = if !result.truncated && !result.control_truncated {
-            Truncation::NONE
-        } else {
-            let (data, control) = (result.truncated, result.control_truncated);
-            Truncation::of(data, control, segment_size.is_some(), source())
-        };
-        Self { reported: result.len, segment_size, truncation }
-    }
-
-    /// From a header after a receive and its decoded control data.
-    #[inline]
-    pub(crate) fn of_entry(entry: &RecvEntry<'_>, meta: &RecvMeta) -> Self {
-        Self::new(&entry.result, meta, || entry.source())
-    }
-
-    /// The message's full length, if known, when `len` bytes are in the buffers.
-    pub(crate) fn full_len(&self, len: usize) -> Option<usize> {
-        (!self.truncation.data || self.reported > len).then_some(self.reported)
-    }
-
-    /// How many bytes are missing at the message's end, when `len` bytes are in the buffers.
-    #[inline]
-    pub(crate) fn missing(&self, len: usize) -> Missing {
-        match self.full_len(len) {
-            _ if !self.truncated() => Missing::NOTHING,
-            Some(full_len) if !self.truncation.segment_size => Missing(full_len - len),
-            _ => Missing::UNKNOWN,
+        let whole = Self { len: result.len.min(capacity), segment_size, ..Self::NONE };
+        if !result.truncated && !result.control_truncated {
+            return whole;
         }
+        whole.truncated_by(result.truncated, result.control_truncated, source())
+    }
+
+    /// By value, so the common path keeps these in registers.
+    #[cold]
+    fn truncated_by(self, data: bool, control: bool, source: RawAddrRef<'_>) -> Self {
+        // Only Internet sockets coalesce, and their messages have a source.
+        let may_be_coalesced =
+            numbers::GRO.is_some() && self.segment_size.is_none() && source.get().is_some();
+        let boundaries_lost = control && may_be_coalesced;
+        Self { data_truncated: data, control_truncated: control, boundaries_lost, ..self }
     }
 
     #[inline]
     pub(crate) fn truncated(&self) -> bool {
-        self.truncation.data || self.truncation.segment_size
+        self.data_truncated || self.boundaries_lost
     }
 }
 
-/// How many bytes a message or a datagram lacks at its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Missing(usize);
+/// Where a message is split into its datagrams.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Split {
+    /// Whether another datagram follows; an empty message yields one.
+    more: bool,
+    /// Length of each segment but the last.
+    pub(super) segment: usize,
+    /// Whether bytes are missing at the message's end: its last datagram is then incomplete or empty.
+    truncated: bool,
+}
 
-impl Missing {
-    pub(crate) const NOTHING: Self = Self(0);
-    /// At least one byte; the system did not report how many.
-    const UNKNOWN: Self = Self(usize::MAX);
+impl Split {
+    /// Nothing follows.
+    pub(super) const NONE: Self = Self { more: false, segment: 0, truncated: false };
 
-    #[inline(always)]
-    pub(crate) fn is_truncated(self) -> bool {
-        self != Self::NOTHING
-    }
-
-    /// The length before truncation, when `len` bytes were received.
+    /// Returns the split of a message, and how many of its bytes to split: 0 if the datagram boundaries are unknown.
     #[inline]
-    pub(crate) fn full_len(self, len: usize) -> Option<usize> {
-        (self != Self::UNKNOWN).then(|| len + self.0)
+    pub(crate) fn new(received: &Received) -> (Self, usize) {
+        let segment = received.segment_size.map_or(usize::MAX, NonZero::get);
+        let split = Self { more: true, segment, truncated: received.truncated() };
+        (split, if received.boundaries_lost { 0 } else { received.len })
     }
 
-    /// The part missing from the last segment, which has `len` bytes: at most the rest of the segment.
+    /// The length of the next datagram, if `left` bytes are left, and whether it is truncated.
     #[inline(always)]
-    pub(crate) fn of_last_segment(self, len: usize, segment: usize) -> Self {
-        if self == Self::UNKNOWN { self } else { Self(self.0.min(segment - len)) }
+    pub(super) fn next(&mut self, left: usize) -> Option<(usize, bool)> {
+        if !self.more {
+            return None;
+        }
+        let len = self.segment.min(left);
+        // In a truncated message another datagram follows a whole segment even if no bytes are left.
+        self.more = left > len || (self.truncated && len == self.segment);
+        Some((len, self.truncated && !self.more))
+    }
+
+    /// The number of datagrams to come, if `left` bytes are left.
+    #[inline]
+    pub(crate) fn count(&self, left: usize) -> usize {
+        match (self.more, self.truncated) {
+            (false, _) => 0,
+            (true, false) => left.div_ceil(self.segment).max(1),
+            (true, true) => left / self.segment + 1,
+        }
     }
 }
 
@@ -130,18 +122,12 @@ mod tests {
             (true, size(None), false, false),
             (false, size(None), true, false),
         ] {
-            let result = RecvResult {
-                len: 20,
-                truncated: false,
-                control_truncated,
-                source_len: 16,
-                control_len: 0,
-            };
+            let result = RecvResult { control_truncated, ..RecvResult::of(20, 20) };
             let source = RawAddr::new(from_inet.then_some(&([127, 0, 0, 1], 53).into()));
-            let received = Received::new(&result, &meta, || source.lend());
-            assert_eq!(received.truncation.segment_size, lost, "{meta:?} {from_inet}");
+            let received = Received::new(&result, 20, &meta, || source.lend());
+            assert_eq!(received.boundaries_lost, lost, "{meta:?} {from_inet}");
             assert_eq!(
-                (received.truncated(), received.truncation.control),
+                (received.truncated(), received.control_truncated),
                 (lost, control_truncated)
             );
             let size = meta.segment_size.map(usize::from);

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use super::coalesce::{GsoBatch, Joining, Segmenting, has_raw_segment_size, own_segment_size};
 use super::msg::SendMsg;
 use crate::ancillary::invalid;
-use crate::sys::{self, BorrowedSocket, Dest, Families, Payload, SendHeaders};
+use crate::sys::{self, BorrowedSocket, Dest, Families, OpenHeader, Payload, SendHeaders};
 
 /// Fills headers with messages in order, as many as there is room for. Without `segmenting` each message has a header and
 /// the options that it asks for. With it, messages form GSO batches, and `batches` describes each header.
@@ -27,10 +27,11 @@ pub(crate) fn wire<'a>(
     let mut encoder = Encoder { socket, segmenting, last: None };
     let mut rest = msgs;
     while let (false, [first, others @ ..]) = (headers.is_full(), rest) {
-        if !headers.open(&first.dest, first.payload) {
+        let is_first = headers.len() == 0;
+        let Some(mut header) = headers.open(&first.dest, first.payload) else {
             let reason = "SendMsg::unix_dest is not a valid Unix address on this platform";
-            return unless_first(headers, invalid(reason));
-        }
+            return unless_first(is_first, invalid(reason));
+        };
         let mut batch = GsoBatch::single(first.len());
         if let Some(segmenting) = &segmenting {
             if let Some(size) = own_segment_size(first) {
@@ -39,15 +40,15 @@ pub(crate) fn wire<'a>(
                     break;
                 }
             } else if !others.is_empty() && segmenting.permits(first, batch.segment) {
-                batch = join(headers, rest, segmenting.max_segments);
+                batch = join(&mut header, rest, segmenting.max_segments);
             }
         }
         // A segment's length fits 16 bits, since even a whole batch's does.
         let size = batch.is_segmented().then_some(batch.segment as u16);
-        if let Err(error) = encoder.write(headers, first, size) {
-            return unless_first(headers, error);
+        if let Err(error) = encoder.write(&mut header, first, size) {
+            return unless_first(is_first, error);
         }
-        headers.complete();
+        header.complete();
         if segmenting.is_some() {
             batches.push(batch);
         }
@@ -58,8 +59,8 @@ pub(crate) fn wire<'a>(
 
 /// The error of a message that cannot be sent, if it is the first.
 #[cold]
-fn unless_first(headers: &SendHeaders<'_>, error: io::Error) -> io::Result<()> {
-    if headers.len() == 0 { Err(error) } else { Ok(()) }
+fn unless_first(is_first: bool, error: io::Error) -> io::Result<()> {
+    if is_first { Err(error) } else { Ok(()) }
 }
 
 /// Adds the messages that form a GSO batch with the first one to the open header, which has the first payload.
@@ -68,7 +69,7 @@ fn unless_first(headers: &SendHeaders<'_>, error: io::Error) -> io::Result<()> {
 /// than many short ones, and no more than long ones.
 #[inline]
 fn join<'a>(
-    headers: &mut SendHeaders<'a>,
+    header: &mut OpenHeader<'_, 'a>,
     msgs: &'a [SendMsg<'a>],
     max_segments: usize,
 ) -> GsoBatch {
@@ -76,11 +77,11 @@ fn join<'a>(
     let mut count = 1;
     while let Some(msg) = msgs.get(count) {
         match (msgs[0].payload, msg.payload) {
-            (Payload::One(_), Payload::One(data)) if headers.is_next(data) => {
+            (Payload::One(_), Payload::One(data)) if header.is_next(data) => {
                 if !joining.takes(msg) {
                     return joining.batch;
                 }
-                headers.extend(data);
+                header.extend(data);
                 count += 1;
             }
             _ => break,
@@ -89,11 +90,11 @@ fn join<'a>(
     // Without room to copy the next message, the batch ends here.
     let Some(next) = msgs.get(count) else { return joining.batch };
     let bytes = joining.batch.bytes.saturating_add(next.len());
-    if bytes > headers.copies_left() || !joining.takes(next) {
+    if bytes > header.copies_left() || !joining.takes(next) {
         return joining.batch;
     }
     let (neighbours, others) = msgs.split_at(count);
-    headers.copy_with(|space| {
+    header.copy_with(|space| {
         let (all, mut free) = (space.len(), space);
         neighbours.iter().chain([next]).for_each(|msg| copy(msg, &mut free));
         for msg in &others[1..] {
@@ -140,26 +141,26 @@ impl<'a> Encoder<'_, 'a> {
     #[inline]
     fn write(
         &mut self,
-        headers: &mut SendHeaders<'a>,
+        header: &mut OpenHeader<'_, 'a>,
         msg: &'a SendMsg<'a>,
         segment_size: Option<u16>,
     ) -> io::Result<()> {
         if segment_size.is_none() && msg.has_no_options() {
             return Ok(());
         }
-        if let Some(Encoded { msg: last, segment_size: size, header }) = self.last {
+        if let Some(Encoded { msg: last, segment_size: size, header: encoded }) = self.last {
             let same_family = || is_v4(&last.dest) == is_v4(&msg.dest);
             if size == segment_size && last.same_options(msg) && same_family() {
-                headers.share_control(header);
+                header.share_control(encoded);
                 return Ok(());
             }
         }
-        self.encode(headers, msg, segment_size)
+        self.encode(header, msg, segment_size)
     }
 
     fn encode(
         &mut self,
-        headers: &mut SendHeaders<'a>,
+        header: &mut OpenHeader<'_, 'a>,
         msg: &'a SendMsg<'a>,
         segment_size: Option<u16>,
     ) -> io::Result<()> {
@@ -176,8 +177,8 @@ impl<'a> Encoder<'_, 'a> {
             None if options.needs_one_family() => self.families_of_peer(),
             None => Families { v4: true, v6: true },
         };
-        headers.encode_control(|space| options.encode(families, raw, space))?;
-        self.last = Some(Encoded { msg, segment_size, header: headers.len() });
+        header.encode_control(|space| options.encode(families, raw, space))?;
+        self.last = Some(Encoded { msg, segment_size, header: header.index() });
         Ok(())
     }
 

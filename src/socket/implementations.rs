@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::BatchSocket;
 use crate::arena;
 use crate::recv::batch::RecvBatch;
-use crate::recv::datagram::Message;
+use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
@@ -66,7 +66,7 @@ macro_rules! forward {
                 recv_more(batch: &mut $crate::recv::batch::RecvBatch);
                 recv_slices(
                     buffers: &mut [std::io::IoSliceMut<'_>],
-                    each: &mut dyn FnMut(usize, $crate::recv::datagram::Message<'_>)
+                    each: &mut dyn FnMut(usize, $crate::recv::message::Message<'_>)
                 );
                 flush(queue: &mut $crate::send::queue::SendQueue);
             }

@@ -1,16 +1,17 @@
-//! Socket addresses in the system's form, owned and borrowed, decoded on request.
+//! Socket addresses: `sockaddr` bytes, owned and borrowed, decoded lazily.
 
 mod codec;
 
 use std::fmt;
 use std::net::SocketAddr;
 
-use crate::sys::UnixAddr;
 pub(super) use codec::{NAME_LEN, Name, encode as encode_addr, encode_unix};
 use codec::{decode, encode};
 pub(crate) use codec::{decode_addr, decode_unix};
 
-/// An address in the system's form, or none.
+use super::unix_addr::UnixAddr;
+
+/// The bytes of an address, or none.
 #[derive(Clone, Copy)]
 pub(crate) struct RawAddr {
     name: Name,

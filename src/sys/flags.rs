@@ -1,6 +1,6 @@
-//! Flags of one call.
+//! Flags of one call: the system's bits.
 
-use super::native::calls::MAX_RECV;
+use super::numbers::{self, MAX_RECV};
 
 /// Implements what every set of flags has. `Debug` shows the flags listed.
 macro_rules! flag_set {
@@ -59,7 +59,7 @@ pub(crate) use flag_set;
 /// assert!(flags.contains(RecvFlags::PEEK));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct RecvFlags(u8);
+pub struct RecvFlags(pub(super) i32);
 
 impl RecvFlags {
     /// No flags: wait as the socket is set to, and take the datagrams.
@@ -70,7 +70,7 @@ impl RecvFlags {
     /// A peek fills one message at most, since every further message would show the same datagram. On Windows it has no
     /// metadata.
     #[doc(alias = "MSG_PEEK")]
-    pub const PEEK: Self = Self(1);
+    pub const PEEK: Self = Self(numbers::MSG_PEEK);
 
     /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
     ///
@@ -78,17 +78,10 @@ impl RecvFlags {
     /// Windows has no such flag, so the crate calls `WSAPoll` first: on a blocking socket the call still waits if another
     /// thread takes the datagram in between.
     #[doc(alias = "MSG_DONTWAIT")]
-    pub const DONT_WAIT: Self = Self(1 << 1);
-
-    /// Asks for the full length of a truncated datagram (`MSG_TRUNC` as an input flag), for
-    /// [`Message::full_len`](crate::Message::full_len).
-    ///
-    /// Linux and Android. Elsewhere the flag has no effect, and the full length is unknown.
-    #[doc(alias = "MSG_TRUNC")]
-    pub const FULL_LEN: Self = Self(1 << 2);
+    pub const DONT_WAIT: Self = Self(numbers::MSG_DONTWAIT);
 
     /// Reads the error queue (`MSG_ERRQUEUE`). Only for [`drain_errors`](crate::error_queue::drain_errors).
-    pub(crate) const ERROR_QUEUE: Self = Self(1 << 7);
+    pub(crate) const ERROR_QUEUE: Self = Self(numbers::MSG_ERRQUEUE);
 
     /// How many of `messages` a receive may fill.
     #[inline]
@@ -97,17 +90,17 @@ impl RecvFlags {
     }
 }
 
-flag_set!(RecvFlags: PEEK, DONT_WAIT, FULL_LEN);
+flag_set!(RecvFlags: PEEK, DONT_WAIT);
 
 /// Flags of one send call, in addition to the socket's own settings.
 ///
 /// ```
 /// use mmsg::SendFlags;
-/// let flags = SendFlags::DONT_WAIT | SendFlags::CONFIRM;
-/// assert!(flags.contains(SendFlags::CONFIRM));
+/// let flags = SendFlags::DONT_WAIT;
+/// assert!(flags.contains(SendFlags::DONT_WAIT));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct SendFlags(u8);
+pub struct SendFlags(pub(super) i32);
 
 impl SendFlags {
     /// No flags: wait as the socket is set to.
@@ -119,19 +112,7 @@ impl SendFlags {
     /// Windows has no such flag, so the crate calls `WSAPoll` first: on a blocking socket the call still waits if another
     /// thread fills the socket in between.
     #[doc(alias = "MSG_DONTWAIT")]
-    pub const DONT_WAIT: Self = Self(1);
-
-    /// Sends to hosts on directly connected networks only, past the routing table (`MSG_DONTROUTE`).
-    ///
-    /// Any other destination fails with [`NetworkUnreachable`](std::io::ErrorKind::NetworkUnreachable).
-    #[doc(alias = "MSG_DONTROUTE")]
-    pub const DONT_ROUTE: Self = Self(1 << 1);
-
-    /// Tells the kernel that the peer has answered, so it need not resolve the neighbor again (`MSG_CONFIRM`).
-    ///
-    /// Linux and Android. Elsewhere the flag has no effect.
-    #[doc(alias = "MSG_CONFIRM")]
-    pub const CONFIRM: Self = Self(1 << 2);
+    pub const DONT_WAIT: Self = Self(numbers::MSG_DONTWAIT);
 }
 
-flag_set!(SendFlags: DONT_WAIT, DONT_ROUTE, CONFIRM);
+flag_set!(SendFlags: DONT_WAIT);

@@ -9,27 +9,27 @@ use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::slice;
 
-use super::addr::Name;
-use super::layout::Control;
-use super::native::header::{Buffer, Header};
+use super::numbers::MAX_BATCH;
 
 /// Types for which any bytes are a valid value, zeros included.
 ///
 /// # Safety
 ///
-/// The type has no invalid bit patterns, no padding that is read, and no `Drop`.
+/// The type has no invalid bit patterns, no padding that is read, and no `Drop`. Any thread may use it: only system calls
+/// follow pointers in it, and their callers own or borrow the memory.
 pub(super) unsafe trait Plain: Sized {}
 
 // SAFETY: any byte is a valid `u8`.
 unsafe impl Plain for u8 {}
 // SAFETY: any bytes are a valid array of bytes.
-unsafe impl Plain for Control {}
-// SAFETY: any bytes are a valid C struct of a raw pointer and a length.
-unsafe impl Plain for Buffer {}
+unsafe impl<const N: usize> Plain for [u8; N] {}
+
+/// Bytes that begin at a multiple of 8.
+#[repr(C, align(8))]
+pub(super) struct Aligned<const N: usize>(pub(super) [u8; N]);
+
 // SAFETY: any bytes are a valid array of bytes.
-unsafe impl Plain for Name {}
-// SAFETY: any bytes are a valid C struct of raw pointers, lengths and flags.
-unsafe impl Plain for Header {}
+unsafe impl<const N: usize> Plain for Aligned<N> {}
 
 /// A zeroed slice on the heap, of fixed length. Its elements stay in place when it moves.
 ///
@@ -45,19 +45,10 @@ pub(super) struct Zeroed<T: Plain> {
     len: usize,
 }
 
-// SAFETY: only a system call follows the raw pointers in a header, and its caller owns or borrows the memory they point to.
-unsafe impl Send for Header {}
-// SAFETY: as above.
-unsafe impl Sync for Header {}
-// SAFETY: as for a header.
-unsafe impl Send for Buffer {}
-// SAFETY: as for a header.
-unsafe impl Sync for Buffer {}
-
-// SAFETY: it owns its elements, and all access follows the borrow rules.
-unsafe impl<T: Plain + Send> Send for Zeroed<T> {}
+// SAFETY: it owns its elements, and any thread may use them (`Plain`).
+unsafe impl<T: Plain> Send for Zeroed<T> {}
 // SAFETY: as above; a shared reference gives shared references only.
-unsafe impl<T: Plain + Sync> Sync for Zeroed<T> {}
+unsafe impl<T: Plain> Sync for Zeroed<T> {}
 
 impl<T: Plain> Zeroed<T> {
     /// No elements, no memory.
@@ -130,4 +121,17 @@ impl<T: Plain> Drop for Zeroed<T> {
             unsafe { dealloc(self.ptr.as_ptr().cast(), layout) }
         }
     }
+}
+
+/// Resizes to the next power of two if `needed` exceeds `capacity`, so that a batch that grows step by step allocates seldom.
+///
+/// # Errors
+///
+/// The error of `resize`.
+pub(super) fn grow(
+    capacity: usize,
+    needed: usize,
+    resize: impl FnOnce(usize) -> io::Result<()>,
+) -> io::Result<()> {
+    if needed <= capacity { Ok(()) } else { resize(needed.next_power_of_two().min(MAX_BATCH)) }
 }

@@ -10,7 +10,7 @@ use super::readiness::TokioSocket;
 use super::wait;
 use crate::error_queue::{self, Report};
 use crate::recv::batch::RecvBatch;
-use crate::recv::datagram::Message;
+use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;

@@ -32,8 +32,6 @@ fn everything() -> Ancillary {
         | Ancillary::GRO
         | Ancillary::DROPPED
         | Ancillary::ORIGINAL_DEST
-        | Ancillary::PATH_MTU
-        | Ancillary::MARK
         | Ancillary::ERRORS
         | Ancillary::SEND_TIMESTAMP
 }

@@ -4,12 +4,12 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::SystemTime;
 
 use crate::kit::receive::{OwnedMessage, Way, one};
-use crate::kit::{addr, any6, at, dual_stack, enable_all, index, ip, set_option, skip, udp4, udp6};
+use crate::kit::{addr, at, dual_stack, enable_all, index, udp4, udp6};
 use mmsg::{Ancillary, BatchSocket, Ecn, RecvMeta, SendMeta, SendMsg};
 use socket2::SockRef;
 
 /// All metadata of received messages.
-const RECEIVING: [Ancillary; 10] = [
+const RECEIVING: [Ancillary; 8] = [
     Ancillary::DEST,
     Ancillary::TOS,
     Ancillary::HOP_LIMIT,
@@ -18,23 +18,12 @@ const RECEIVING: [Ancillary; 10] = [
     Ancillary::GRO,
     Ancillary::DROPPED,
     Ancillary::ORIGINAL_DEST,
-    Ancillary::PATH_MTU,
-    Ancillary::MARK,
 ];
 
 /// All of them, and the options that fill the error queue.
 fn everything() -> Ancillary {
     let others = Ancillary::ERRORS | Ancillary::SEND_TIMESTAMP;
     RECEIVING.into_iter().fold(others, |all, option| all | option)
-}
-
-/// Whether the process may see packet marks: some kernels require a capability.
-fn may_see_marks(test: &str) -> bool {
-    let taken = Ancillary::MARK.enable(&udp4()).expect("it is a socket");
-    if taken.is_empty() {
-        skip(test, "the marks, which this process may not see");
-    }
-    !taken.is_empty()
 }
 
 fn send(from: &UdpSocket, to: SocketAddr, data: &[u8], meta: SendMeta) {
@@ -66,17 +55,12 @@ fn each_option_fills_its_fields_and_no_other() {
         (full.destination, full.interface) = (Some(to.ip()), Some(index("lo")));
         full.local = full.destination;
         (full.tos, full.hop_limit) = (Some(0xb9), Some(9));
-        (full.timestamp, full.original_dest, full.mark) = (Some(here), Some(to), Some(0));
+        (full.timestamp, full.original_dest) = (Some(here), Some(to));
         full
     };
     for bind in [udp4, udp6] {
         let from = bind();
         for option in RECEIVING {
-            if option == Ancillary::MARK
-                && !may_see_marks("each_option_fills_its_fields_and_no_other")
-            {
-                continue;
-            }
             let to = bind();
             let full = full(addr(&to));
             let mut expected = RecvMeta::default();
@@ -89,8 +73,7 @@ fn each_option_fills_its_fields_and_no_other() {
                 Ancillary::HOP_LIMIT => expected.hop_limit = full.hop_limit,
                 Ancillary::TIMESTAMP => expected.timestamp = full.timestamp,
                 Ancillary::ORIGINAL_DEST => expected.original_dest = full.original_dest,
-                Ancillary::MARK => expected.mark = full.mark,
-                // Device timestamps, segment sizes, losses and path MTUs do not occur here.
+                // Device timestamps, segment sizes and losses do not occur here.
                 _ => {}
             }
             let _ = option.enable(&to).expect("it is a socket");
@@ -114,9 +97,6 @@ fn each_option_fills_its_fields_and_no_other() {
 
 /// Checks all fields at once, for a message from `from` to `to`, an address of `receiver`.
 fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
-    let seen = may_see_marks("the mark of a message with everything turned on");
-    // Not every process may set a mark; otherwise it is 0.
-    let mark = if SockRef::from(from).set_mark(42).is_ok() { 42 } else { 0 };
     let reported_as = match to.ip() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().into(),
         v6 => v6,
@@ -148,7 +128,6 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
         expected.segment_size = Some(100);
         expected.dropped = Some(lost);
         expected.original_dest = Some(to);
-        expected.mark = seen.then_some(mark);
         assert_eq!(message.meta, expected, "{way:?}");
 
         assert_eq!(got[1].datagrams, [b"single"]);
@@ -162,7 +141,7 @@ fn r6_all_metadata_of_ipv4_fits_at_once() {
     let receiver = dual_stack();
     SockRef::from(&receiver).set_recv_buffer_size(8192).expect("a small buffer");
     let taken = everything().enable(&receiver).expect("it is a socket");
-    assert!(taken.contains(everything() - Ancillary::MARK), "{taken:?}");
+    assert_eq!(taken, everything());
     check_everything(&udp4(), &receiver, at("127.0.0.1", &receiver));
 }
 
@@ -219,25 +198,5 @@ fn r5_the_segment_size_comes_as_a_c_int() {
         let (_, _, int) = &got.raw[0];
         assert_eq!((got.raw.len(), &int[..]), (1, &300i32.to_ne_bytes()[..]));
         assert_eq!(got.meta.segment_size, Some(300));
-    }
-}
-
-#[test]
-fn a_path_mtu_comes_as_a_message_of_its_own() {
-    let socket = any6(false);
-    enable_all(&socket, Ancillary::PATH_MTU | Ancillary::DEST);
-    set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1).expect("an option of Linux");
-    let to = udp6();
-    for way in Way::ALL {
-        // The longest possible datagram does not fit the loopback device's 65,536 bytes.
-        let error = socket.send_to(&[0; 65_500], addr(&to)).expect_err("too big");
-        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
-        send(&to, at("::1", &socket), b"data", SendMeta::new());
-        let got = way.receive(&socket, 2);
-        assert_eq!(got[0].meta.path_mtu, Some(65_536), "{way:?}");
-        assert_eq!(got[0].addr.map(|addr| addr.ip()), Some(ip("::1")));
-        assert_eq!((got[0].data.len(), got[0].meta.destination), (0, None));
-        assert_eq!((got[1].meta.path_mtu, &got[1].data[..]), (None, &b"data"[..]));
-        assert_eq!(got[1].meta.destination, Some(ip("::1")));
     }
 }

@@ -11,7 +11,7 @@ use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{Ancillary, TransmitClock};
 use socket2::{Domain, Protocol, Socket, Type};
 
-const ALL: [(Ancillary, &str); 12] = [
+const ALL: [(Ancillary, &str); 10] = [
     (Ancillary::DEST, "DEST"),
     (Ancillary::TOS, "TOS"),
     (Ancillary::HOP_LIMIT, "HOP_LIMIT"),
@@ -20,8 +20,6 @@ const ALL: [(Ancillary, &str); 12] = [
     (Ancillary::GRO, "GRO"),
     (Ancillary::DROPPED, "DROPPED"),
     (Ancillary::ORIGINAL_DEST, "ORIGINAL_DEST"),
-    (Ancillary::PATH_MTU, "PATH_MTU"),
-    (Ancillary::MARK, "MARK"),
     (Ancillary::ERRORS, "ERRORS"),
     (Ancillary::SEND_TIMESTAMP, "SEND_TIMESTAMP"),
 ];
@@ -42,8 +40,6 @@ fn options(asked: Ancillary) -> Vec<(i32, i32)> {
         Ancillary::ORIGINAL_DEST => {
             vec![(IP, libc::IP_RECVORIGDSTADDR), (IPV6, libc::IPV6_RECVORIGDSTADDR)]
         }
-        Ancillary::PATH_MTU => vec![(IPV6, libc::IPV6_RECVPATHMTU)],
-        Ancillary::MARK => vec![(SOCKET, 75)],
         Ancillary::ERRORS => vec![(IP, libc::IP_RECVERR), (IPV6, libc::IPV6_RECVERR)],
         other => panic!("{other:?} is not in the table"),
     }
@@ -271,8 +267,7 @@ fn d26_a_raw_ipv6_socket_carries_ipv6_alone() {
             | Ancillary::TOS
             | Ancillary::HOP_LIMIT
             | Ancillary::ORIGINAL_DEST
-            | Ancillary::ERRORS
-            | Ancillary::PATH_MTU;
+            | Ancillary::ERRORS;
         assert_eq!(both.enable(&raw).expect("a socket"), both);
         assert_eq!(option(&raw, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO).ok(), Some(1));
         assert_eq!(both.disable(&raw).expect("a socket"), both);

@@ -84,8 +84,6 @@ pub struct RecvSpace {
     pub messages: usize,
     pub bytes: usize,
     pub scattered: bool,
-    /// Whether to request a datagram's full length, if the way takes flags.
-    pub full_len: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -186,7 +184,6 @@ impl RecvSpace {
             messages: COUNTS[usize::from(count % 16)],
             bytes: [3_000, 3_000, 3_000, 3_000, 200, 20, 5, 0][usize::from(byte % 8)],
             scattered: byte & 8 > 0,
-            full_len: byte & 16 > 0,
         }
     }
 }

@@ -145,7 +145,7 @@ impl<'s> Actor<'s> {
     }
 
     fn drain(&mut self, op: Op) {
-        let space = RecvSpace { messages: 33, bytes: 3_000, scattered: false, full_len: false };
+        let space = RecvSpace { messages: 33, bytes: 3_000, scattered: false };
         // More receives than any budget needs; then the socket must be empty.
         for _ in 0..100_000 {
             if self.receive(op, Receiving::Into, space) == 0 {
@@ -163,7 +163,7 @@ impl<'s> Actor<'s> {
             if self.shared.net.addrs.is_some() {
                 self.shared.net.send_plainly(at, END);
             }
-            let space = RecvSpace { messages: 16, bytes: 3_000, scattered: false, full_len: false };
+            let space = RecvSpace { messages: 16, bytes: 3_000, scattered: false };
             let op = Op { thread: 0, at, own: false, what: What::Drain };
             while !self.ended[at] {
                 let full = self.shared.net.addrs.is_none();

@@ -13,6 +13,7 @@ mod own_sockets;
 mod panics;
 mod queue;
 mod replies;
+#[cfg(unix)]
 mod send_flags;
 #[cfg(unix)]
 mod signals;

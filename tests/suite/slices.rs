@@ -3,14 +3,14 @@
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 
-use mmsg::{BatchSocket, RecvMeta, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, SendMsg};
 
 use crate::common::recv::{in_one_receive, memory};
 use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{numbered, would_block};
 
-/// A message as the closure sees it: buffer index, payload, source, truncated, full length.
-type Received = (usize, Vec<u8>, Option<SocketAddr>, bool, Option<usize>);
+/// A message as the closure sees it: buffer index, payload, source, truncated.
+type Received = (usize, Vec<u8>, Option<SocketAddr>, bool);
 
 /// Receives into `count` buffers of `len` bytes and returns the messages.
 fn recv(socket: &dyn BatchSocket, memory: &mut [Vec<u8>]) -> io::Result<Vec<Received>> {
@@ -19,7 +19,7 @@ fn recv(socket: &dyn BatchSocket, memory: &mut [Vec<u8>]) -> io::Result<Vec<Rece
     let count = socket.recv_slices(&mut buffers, &mut |i, message| {
         assert_eq!(message.datagrams().len(), 1);
         let (data, from) = (message.data().to_vec(), message.addr());
-        received.push((i, data, from, message.truncated(), message.full_len()));
+        received.push((i, data, from, message.truncated()));
     })?;
     assert_eq!(received.len(), count);
     Ok(received)
@@ -42,7 +42,7 @@ fn each_message_is_in_its_buffer() {
                 assert_eq!(received.len(), left.len().min(buffers));
                 let (now, later) = left.split_at(received.len());
                 for (i, (received, data)) in received.iter().zip(now).enumerate() {
-                    let whole = (i, data.clone(), Some(addr(&from)), false, Some(data.len()));
+                    let whole = (i, data.clone(), Some(addr(&from)), false);
                     assert_eq!(received, &whole);
                     assert_eq!(memory[i][..data.len()], data[..]);
                 }
@@ -64,9 +64,9 @@ fn r7_a_message_longer_than_its_buffer_says_so() {
     let received = recv(&to, &mut memory(4, 8)).expect("they are there");
     let from = Some(addr(&from));
     let all = [
-        (0, b"01234567".to_vec(), from, true, None),
-        (1, b"01234567".to_vec(), from, false, Some(8)),
-        (2, Vec::new(), from, false, Some(0)),
+        (0, b"01234567".to_vec(), from, true),
+        (1, b"01234567".to_vec(), from, false),
+        (2, Vec::new(), from, false),
     ];
     assert_eq!(received, all);
 }
@@ -100,39 +100,5 @@ fn the_closure_may_call_the_socket() {
     for data in &[b"one", b"two"][..count] {
         assert_eq!(client.recv(&mut buffer).expect("the reply"), 3);
         assert_eq!(&buffer[..3], *data);
-    }
-}
-
-/// Receives its messages into the buffers in reverse order.
-struct Reversed(Vec<Vec<u8>>);
-
-impl BatchSocket for Reversed {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        let count = msgs.len().min(self.0.len());
-        for (msg, data) in msgs[..count].iter_mut().rev().zip(&self.0) {
-            msg.fill(data, None, RecvMeta::default());
-        }
-        msgs[..count].reverse();
-        Ok(count)
-    }
-
-    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
-#[test]
-fn a_double_may_fill_the_buffers_in_any_order() {
-    let data = numbered(40, 16);
-    let double = Reversed(data.clone());
-    for buffers in [0, 1, 5, 16, 40] {
-        let most = buffers.min(16);
-        let mut memory = memory(buffers, 16);
-        let received = recv(&double, &mut memory).expect("they are there");
-        assert_eq!(received.len(), most);
-        for (i, (index, bytes, ..)) in received.iter().enumerate() {
-            assert_eq!((*index, bytes), (most - 1 - i, &data[i]));
-            assert_eq!(&memory[*index], bytes);
-        }
     }
 }

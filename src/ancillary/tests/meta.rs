@@ -11,7 +11,7 @@ use crate::sys::control_message::append;
 use crate::sys::numbers::{self, CmsgType};
 
 /// All control messages that are decoded, with their valid lengths.
-const TYPES: [(Option<CmsgType>, &[usize]); 15] = [
+const TYPES: [(Option<CmsgType>, &[usize]); 13] = [
     (numbers::PKTINFO_V4, &[8, 12]),
     (numbers::PKTINFO_V6, &[20]),
     (numbers::TOS, &[1, 4]),
@@ -24,8 +24,6 @@ const TYPES: [(Option<CmsgType>, &[usize]); 15] = [
     (numbers::DROPPED, &[4]),
     (numbers::ORIGINAL_DEST_V4, &[16]),
     (numbers::ORIGINAL_DEST_V6, &[28]),
-    (numbers::PATH_MTU, &[32]),
-    (numbers::MARK, &[4]),
     (Some((77, 77)), &[]),
 ];
 
@@ -161,8 +159,6 @@ fn naive(messages: &[(Option<CmsgType>, Vec<u8>)]) -> RecvMeta {
             (numbers::TIMESTAMP_NS, _) => meta.timestamp = None,
             (numbers::TIMESTAMPING, _) => meta.hardware_timestamp = None,
             (numbers::DROPPED, len) => meta.dropped = (len == 4).then(|| word(data)),
-            (numbers::MARK, len) => meta.mark = (len == 4).then(|| word(data)),
-            (numbers::PATH_MTU, len) => meta.path_mtu = (len == 32).then(|| word(&data[28..])),
             (numbers::ORIGINAL_DEST_V4, 16) => {
                 let ip = <[u8; 4]>::try_from(&data[4..8]).expect("four");
                 meta.original_dest = Some((ip, 53).into());

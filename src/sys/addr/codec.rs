@@ -11,10 +11,13 @@
 //! A `sockaddr_un` is the family and a path, which may end with a zero byte. An abstract name on Linux begins with a zero
 //! byte, and ends where the address ends (unix(7)).
 
+#[cfg(unix)]
+use std::ffi::OsStr;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::path::Path;
 
-use crate::sys::native::{bytes_path, path_bytes};
-use crate::sys::{UnixAddr, numbers};
+use crate::sys::numbers;
+use crate::sys::unix_addr::UnixAddr;
 
 /// Memory for one address of any datagram socket. A `sockaddr_un` has 110 bytes, and Linux returns one more for a path that
 /// fills it (unix(7), BUGS). The kernel writes at most `msg_namelen` bytes, and needs no alignment.
@@ -102,7 +105,9 @@ pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
 pub(in crate::sys) fn encode_unix(addr: UnixAddr<'_>, out: &mut Name) -> Option<usize> {
     let (lead, name) = match addr {
         // Windows has no Unix datagram sockets.
-        UnixAddr::Path(path) if cfg!(has_descriptors) => (&[][..], path_bytes(path)),
+        UnixAddr::Path(path) if cfg!(has_descriptors) => {
+            (&[][..], path.as_os_str().as_encoded_bytes())
+        }
         UnixAddr::Abstract(name) if cfg!(linux_like) => (&[0][..], name),
         _ => return None,
     };
@@ -137,6 +142,14 @@ pub(crate) fn decode_unix(bytes: &[u8]) -> Option<UnixAddr<'_>> {
     })
 }
 
+/// The path of the bytes. Any bytes are a path on Unix, but not on Windows.
+fn bytes_path(bytes: &[u8]) -> Option<&Path> {
+    #[cfg(unix)]
+    return Some(Path::new(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes)));
+    #[cfg(windows)]
+    std::str::from_utf8(bytes).ok().map(Path::new)
+}
+
 /// Decodes an Internet address in a control message. `None` for another family, and for an incomplete address.
 pub(crate) fn decode_addr(bytes: &[u8]) -> Option<SocketAddr> {
     let mut name = [0; NAME_LEN];
@@ -147,9 +160,6 @@ pub(crate) fn decode_addr(bytes: &[u8]) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    #[cfg(has_descriptors)]
-    use std::path::Path;
-
     use super::*;
     use crate::sys::RawAddrRef;
     use proptest::prelude::*;

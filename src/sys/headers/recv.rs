@@ -1,38 +1,46 @@
-//! The headers of a batch to receive: their storage, a builder that points them at borrowed memory, and their results.
+//! The headers of a batch to receive: their storage and results, a builder that points them at the caller's memory for one
+//! call, and the slots of a batch, which stay wired.
 //!
 //! ```text
 //! headers  [ header 0  ][ header 1  ] ...   name, buffers, control: pointers
 //! names    [ name 0    ][ name 1    ] ...   a source address each
 //! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
 //! ```
-//!
-//! The caller provides the buffers, and may provide the memory for source and control data. Each call sets all pointers
-//! after the storage has grown. No pointer is followed between calls.
+
+#![allow(unsafe_code)]
+
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, IoSliceMut};
 use std::marker::PhantomData;
+use std::slice::ChunksExactMut;
 
-use super::{WiredRecvs, grow};
-use crate::sys::addr::{NAME_LEN, Name, RawAddrRef};
-use crate::sys::layout::Control;
-use crate::sys::native::header::Header;
-use crate::sys::zeroed::Zeroed;
-use crate::sys::{
-    self, Backend, BorrowedSocket, CONTROL_SPACE, MAX_BUFFERS, RecvFlags, RecvResult, Taken,
-    numbers,
-};
+use crate::sys::addr::{NAME_LEN, Name, RawAddr, RawAddrRef};
+use crate::sys::control_message::{CONTROL_SPACE, Control};
+use crate::sys::message::RecvResult;
+use crate::sys::native::header::{Buffer, Header};
+use crate::sys::numbers::{self, MAX_BUFFERS};
+use crate::sys::zeroed::{Zeroed, grow};
 
 /// Storage for the headers of a batch to receive.
 #[derive(Debug)]
 pub(crate) struct RecvStorage {
-    pub(super) headers: Zeroed<Header>,
-    pub(super) names: Zeroed<Name>,
-    pub(super) controls: Zeroed<Control>,
+    headers: Zeroed<Header>,
+    names: Zeroed<Name>,
+    controls: Zeroed<Control>,
+    /// The number of headers, from the first, that a call may have written to since they were set.
+    touched: usize,
 }
 
 impl RecvStorage {
     pub(crate) const fn new() -> Self {
-        Self { headers: Zeroed::empty(), names: Zeroed::empty(), controls: Zeroed::empty() }
+        Self {
+            headers: Zeroed::empty(),
+            names: Zeroed::empty(),
+            controls: Zeroed::empty(),
+            touched: 0,
+        }
     }
 
     /// Capacity in headers.
@@ -52,7 +60,7 @@ impl RecvStorage {
 
     /// Replaces the memory. Copies nothing, since each call writes every header that it uses.
     #[cold]
-    pub(super) fn resize(&mut self, n: usize) -> io::Result<()> {
+    fn resize(&mut self, n: usize) -> io::Result<()> {
         let (headers, names) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
         self.controls = Zeroed::try_new(n)?;
         (self.headers, self.names) = (headers, names);
@@ -69,14 +77,25 @@ impl RecvStorage {
     /// Begins a batch without headers.
     #[inline]
     pub(crate) fn begin(&mut self) -> RecvHeaders<'_> {
-        RecvHeaders { storage: self, len: 0, lent: PhantomData }
+        RecvHeaders { storage: self, len: 0, borrowed: PhantomData }
     }
 
-    /// The result of the last call for message `i`.
+    /// What the last call reported about message `i`.
     #[inline]
-    pub(crate) fn entry(&self, i: usize) -> RecvEntry<'_> {
-        let (name, control) = (&self.names[i], &self.controls[i]);
-        RecvEntry { result: self.headers[i].result(), name, control }
+    pub(crate) fn result(&self, i: usize) -> RecvResult {
+        self.headers[i].result()
+    }
+
+    /// The source of message `i` with this result. Valid if it was received into the storage.
+    #[inline]
+    pub(crate) fn source(&self, i: usize, result: &RecvResult) -> RawAddrRef<'_> {
+        RawAddrRef::new(&self.names[i], result.source_len)
+    }
+
+    /// The control data of message `i` with this result. Valid if it was received into the storage.
+    #[inline]
+    pub(crate) fn control(&self, i: usize, result: &RecvResult) -> &[u8] {
+        &self.controls[i].0[..result.control_len]
     }
 }
 
@@ -87,7 +106,7 @@ impl RecvStorage {
 pub(crate) struct RecvHeaders<'a> {
     storage: &'a mut RecvStorage,
     len: usize,
-    lent: PhantomData<&'a mut [u8]>,
+    borrowed: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> RecvHeaders<'a> {
@@ -119,50 +138,188 @@ impl<'a> RecvHeaders<'a> {
         let header = self.storage.headers.at(self.len);
         // std documents that an `IoSliceMut` has the layout of a `Buffer`.
         header.set_buffers(buffers.as_mut_ptr().cast(), buffers.len());
-        header.set_name(name, NAME_LEN);
-        header.set_control(control, CONTROL_SPACE);
-        header.clear_flags();
+        reset(header, name, control);
         self.len += 1;
         Ok(())
     }
 
-    /// Receives into the headers; see [`crate::sys::backend::recv`].
+    /// The headers, for the call.
+    #[inline]
+    pub(crate) fn wired(self) -> WiredRecvs<'a> {
+        let RecvStorage { headers, touched, .. } = self.storage;
+        // SAFETY: the invariant, which `push` keeps. The storage is borrowed for `'a`.
+        unsafe { WiredRecvs::new(headers.range(0..self.len), 0, touched) }
+    }
+}
+
+/// Sets the fields that a call overwrites.
+#[inline]
+fn reset(header: &mut Header, name: *mut u8, control: *mut u8) {
+    header.set_name(name, NAME_LEN);
+    header.set_control(control, CONTROL_SPACE);
+    header.clear_flags();
+}
+
+/// Headers to receive into. Safe code can only read them.
+///
+/// Invariant 1 (ARCHITECTURE.md), which makes the system call sound: each header's name, buffers and control data are
+/// writable for `'h` and used by nobody else, with the lengths in the header.
+pub(crate) struct WiredRecvs<'h> {
+    headers: &'h mut [Header],
+    /// The index of the first header in its storage.
+    first: usize,
+    /// [`RecvStorage::touched`].
+    touched: &'h mut usize,
+}
+
+impl<'h> WiredRecvs<'h> {
+    /// # Safety
+    ///
+    /// The headers meet the invariant, and no call has overwritten their fields.
+    #[inline]
+    unsafe fn new(headers: &'h mut [Header], first: usize, touched: &'h mut usize) -> Self {
+        debug_assert!(headers.iter().all(|header| {
+            let ((first, count), (control, len)) = (header.buffers(), header.control());
+            header.name_len() == NAME_LEN
+                && len == CONTROL_SPACE
+                && !control.is_null()
+                && (count == 0 || !first.is_null())
+        }));
+        *touched = first + headers.len();
+        Self { headers, first, touched }
+    }
+
+    #[inline]
+    pub(in crate::sys) fn as_slice(&self) -> &[Header] {
+        self.headers
+    }
+
+    /// For the system call.
+    #[inline]
+    pub(in crate::sys) fn as_mut_ptr(&mut self) -> *mut Header {
+        self.headers.as_mut_ptr()
+    }
+
+    /// Limits the headers that must be set anew to the first `n`: without this, all of them.
+    ///
+    /// # Safety
+    ///
+    /// The calls so far have written to no other headers.
+    #[inline]
+    pub(in crate::sys) unsafe fn set_touched(&mut self, n: usize) {
+        *self.touched = self.first + n.min(self.headers.len());
+    }
+}
+
+/// The alignment of the first slot: a page on most systems.
+const PAGE: usize = 4096;
+/// The alignment of the other slots: a cache line on most processors.
+const LINE: usize = 64;
+
+/// Memory for messages of up to `slot_len` bytes. Each slot has a header that is set up once.
+///
+/// ```text
+/// storage  the headers, each with memory for a source address and control data
+/// buffers  [ buffer 0  ][ buffer 1  ] ...
+/// payload  ... [ slot 0    ][ slot 1    ] ...
+/// ```
+///
+/// The kernel copies slowly into a slot whose offset in its page is slightly above that of the sender's payload. So the
+/// first slot begins a page, and the others begin cache lines. `payload` has a spare page for that: an allocation aligned
+/// to a page would be zeroed by writing to it, and unused slots would take memory.
+///
+/// Invariant 3 (ARCHITECTURE.md): header `i` points at name `i`, buffer `i` and control `i`; buffer `i` points at slot `i`;
+/// nothing else points there. All of them are [`Zeroed`], so they stay in place when this moves. `storage` is never resized,
+/// and its headers never point elsewhere.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    storage: RecvStorage,
+    /// One for each slot. Only the kernel reads them.
+    buffers: Zeroed<Buffer>,
+    payload: Zeroed<u8>,
+    /// Bytes of `payload` before the first slot.
+    offset: usize,
+    stride: usize,
+    slot_len: usize,
+}
+
+impl Slots {
+    /// The caller has checked that the total fits an `isize`, and that `slot_len` is not 0.
     ///
     /// # Errors
     ///
-    /// The error of the first message.
-    #[inline]
-    #[allow(unsafe_code)]
-    pub(crate) fn recv(
-        self,
-        backend: Backend,
-        socket: BorrowedSocket<'_>,
-        flags: RecvFlags,
-    ) -> io::Result<Taken> {
-        // SAFETY: the invariant, which `push` keeps; `self` lives until the call has returned.
-        let mut wired = unsafe { WiredRecvs::new(self.storage.headers.range(0..self.len)) };
-        sys::backend::recv(backend, socket, &mut wired, flags)
-    }
-}
-
-/// The result of a receive for one message, with the storage's memory for its source and control data.
-#[derive(Clone, Copy)]
-pub(crate) struct RecvEntry<'a> {
-    pub(crate) result: RecvResult,
-    name: &'a Name,
-    control: &'a Control,
-}
-
-impl<'a> RecvEntry<'a> {
-    /// The source. Valid if it was received into the storage.
-    #[inline]
-    pub(crate) fn source(&self) -> RawAddrRef<'a> {
-        RawAddrRef::new(self.name, self.result.source_len)
+    /// `OutOfMemory`.
+    pub(crate) fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
+        let stride = slot_len.next_multiple_of(LINE);
+        let payload = Zeroed::<u8>::try_new(slots * stride + PAGE)?;
+        let offset = payload.pointer(0).cast_const().align_offset(PAGE).min(PAGE);
+        let (storage, buffers) = (RecvStorage::new(), Zeroed::try_new(slots)?);
+        let mut new = Self { storage, buffers, payload, offset, stride, slot_len };
+        new.storage.resize(slots)?;
+        for i in 0..slots {
+            let slot = new.payload.pointer(offset + i * stride);
+            *new.buffers.at(i) = Buffer::new(slot, slot_len);
+            new.storage.headers.at(i).set_buffers(new.buffers.pointer(i), 1);
+        }
+        new.storage.touched = slots;
+        Ok(new)
     }
 
-    /// The control data. Valid if it was received into the storage.
+    /// The headers of `count` slots from `first` on, for the call. Sets the fields that earlier calls overwrote.
     #[inline]
-    pub(crate) fn control(&self) -> &'a [u8] {
-        &self.control.0[..self.result.control_len]
+    pub(crate) fn wired(&mut self, first: usize, count: usize) -> WiredRecvs<'_> {
+        let RecvStorage { headers, names, controls, touched } = &mut self.storage;
+        for i in first..*touched {
+            let header = headers.at(i);
+            debug_assert!(std::ptr::eq(header.buffers().0, self.buffers.pointer(i)));
+            reset(header, names.pointer(i).cast(), controls.pointer(i).cast());
+        }
+        // SAFETY: invariant 3; `self` is borrowed exclusively until the call has returned.
+        unsafe { WiredRecvs::new(headers.range(first..first + count), first, touched) }
+    }
+
+    /// Sets the result and source of slot `i`, as a receive would.
+    pub(crate) fn set_received(&mut self, i: usize, result: RecvResult, source: &RawAddr) {
+        let (name, len) = source.name();
+        *self.storage.names.at(i) = *name;
+        let result = RecvResult { source_len: len, control_len: 0, ..result };
+        self.storage.headers.at(i).set_result(result);
+        self.storage.touched = self.storage.touched.max(i + 1);
+    }
+
+    /// The number of slots.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.storage.capacity()
+    }
+
+    /// The length of each slot in bytes.
+    #[inline]
+    pub(crate) fn slot_len(&self) -> usize {
+        self.slot_len
+    }
+
+    /// The results of the last receive.
+    #[inline]
+    pub(crate) fn headers(&self) -> &RecvStorage {
+        &self.storage
+    }
+
+    /// The payload memory of slot `i`.
+    #[inline]
+    pub(crate) fn payload(&self, i: usize) -> &[u8] {
+        &self.payload[self.offset + i * self.stride..][..self.slot_len]
+    }
+
+    pub(crate) fn payload_mut(&mut self, i: usize) -> &mut [u8] {
+        let start = self.offset + i * self.stride;
+        self.payload.range(start..start + self.slot_len)
+    }
+
+    /// The slots in order, each with its padding, and the results of the last receive.
+    pub(crate) fn iter_mut(&mut self) -> (ChunksExactMut<'_, u8>, &RecvStorage) {
+        let end = self.offset + self.len() * self.stride;
+        let slots = self.payload.range(self.offset..end).chunks_exact_mut(self.stride);
+        (slots, &self.storage)
     }
 }

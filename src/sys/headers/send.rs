@@ -10,21 +10,22 @@
 //!
 //! Each call sets all pointers after the storage has grown. No pointer is followed between calls.
 
+#![allow(unsafe_code)]
+
 use std::io;
 use std::marker::PhantomData;
 use std::ptr;
 
-use super::{WiredSends, grow};
-use crate::sys::addr::{self, Name};
-use crate::sys::layout::Control;
+use crate::sys::addr::{self, NAME_LEN, Name};
+use crate::sys::control_message::{CONTROL_SPACE, Control};
+use crate::sys::message::{Dest, Payload};
 use crate::sys::native::header::{Buffer, Header};
-use crate::sys::zeroed::Zeroed;
-use crate::sys::{self, Backend, BorrowedSocket, CONTROL_SPACE, Dest, Payload, SendFlags};
+use crate::sys::zeroed::{Zeroed, grow};
 
 /// Storage for the headers of a batch to send.
 #[derive(Debug)]
 pub(crate) struct SendStorage {
-    pub(super) headers: Zeroed<Header>,
+    headers: Zeroed<Header>,
     names: Zeroed<Name>,
     iovecs: Zeroed<Buffer>,
     controls: Zeroed<Control>,
@@ -70,8 +71,9 @@ impl SendStorage {
         Ok(())
     }
 
-    /// Shrinks to `n` headers and frees the memory for copies, if there is memory for the smaller storage.
+    /// Frees the memory for copies, and shrinks to `n` headers if there is memory for the smaller storage.
     pub(crate) fn shrink_to(&mut self, n: usize) {
+        self.copies = Zeroed::empty();
         if n < self.capacity() {
             let _ = self.resize(n);
         }
@@ -80,22 +82,23 @@ impl SendStorage {
     /// Begins a batch without headers.
     #[inline]
     pub(crate) fn begin(&mut self) -> SendHeaders<'_> {
-        SendHeaders { storage: self, len: 0, copied: 0, lent: PhantomData }
+        SendHeaders { storage: self, len: 0, copied: 0, borrowed: PhantomData }
     }
 }
 
-/// A builder of headers to send: `len` complete ones, and an open one after them.
+/// A builder of headers to send. [`open`](Self::open) begins each; [`OpenHeader::complete`] adds it.
 ///
 /// Invariants:
 /// 1. The name, buffers and control data of each opened header are readable for `'a`: they are borrowed for `'a`, or lie in
 ///    elements of the storage that are not written again.
 /// 2. All writes to the storage go to single elements, so pointers to other elements stay valid (see [`Zeroed::at`]).
+/// 3. The first `len` headers have been opened.
 pub(crate) struct SendHeaders<'a> {
-    pub(super) storage: &'a mut SendStorage,
-    pub(super) len: usize,
+    storage: &'a mut SendStorage,
+    len: usize,
     /// Bytes of `copies` in use.
     copied: usize,
-    lent: PhantomData<&'a [u8]>,
+    borrowed: PhantomData<&'a [u8]>,
 }
 
 impl<'a> SendHeaders<'a> {
@@ -110,72 +113,109 @@ impl<'a> SendHeaders<'a> {
         self.len == self.storage.capacity()
     }
 
-    /// Bytes of payload that can still be copied.
+    /// Opens the next header, with a message's destination and payload. `None` if the destination is no valid Unix address.
     #[inline]
-    pub(crate) fn copies_left(&self) -> usize {
-        self.storage.copies.len() - self.copied
-    }
-
-    /// Opens the next header, with a message's destination and payload. Returns false if the destination is no valid Unix
-    /// address.
-    #[inline]
-    pub(crate) fn open(&mut self, dest: &Dest<'_>, payload: Payload<'a>) -> bool {
+    pub(crate) fn open(
+        &mut self,
+        dest: &Dest<'_>,
+        payload: Payload<'a>,
+    ) -> Option<OpenHeader<'_, 'a>> {
         let name = self.storage.names.at(self.len);
         let name_len = match dest {
             Dest::None => 0,
             Dest::Addr(addr) => addr::encode_addr(addr, name),
-            Dest::Unix(addr) => match addr::encode_unix(*addr, name) {
-                Some(len) => len,
-                None => return false,
-            },
+            Dest::Unix(addr) => addr::encode_unix(*addr, name)?,
         };
         let name = self.storage.names.pointer(self.len).cast_const().cast();
         let header = self.storage.headers.at(self.len);
-        header.set_name(name, name_len);
+        header.set_name(name, name_len.min(NAME_LEN));
         header.set_control(ptr::null(), 0);
         header.clear_flags();
+        let mut open = OpenHeader { headers: self };
         match payload {
-            Payload::One(data) => self.set_buffer(data.as_ptr(), data.len()),
+            Payload::One(data) => open.set_buffer(data.as_ptr(), data.len()),
             // std documents that an `IoSlice` has the layout of a `Buffer`.
-            Payload::Many(list) => header.set_buffers(list.as_ptr().cast(), list.len()),
+            Payload::Many(list) => open.header().set_buffers(list.as_ptr().cast(), list.len()),
         }
-        true
+        Some(open)
+    }
+
+    /// The complete headers, for the call.
+    #[inline]
+    pub(crate) fn wired(self) -> WiredSends<'a> {
+        // SAFETY: invariants 1 and 3. The storage is borrowed for `'a`, so nothing writes to it before the call.
+        unsafe { WiredSends::new(self.storage.headers.range(0..self.len)) }
+    }
+
+    /// The payloads of the complete headers, as the kernel would read them.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn payloads(self) -> Vec<Vec<u8>> {
+        // SAFETY: invariant 1.
+        let read = |b: &Buffer| unsafe { std::slice::from_raw_parts(b.start(), b.len()) };
+        let wired = self.wired();
+        let payload = |i| wired.buffers(i).iter().flat_map(read).copied().collect();
+        (0..wired.as_slice().len()).map(payload).collect()
+    }
+}
+
+/// The header after the complete ones. Dropping it leaves it out.
+pub(crate) struct OpenHeader<'h, 'a> {
+    headers: &'h mut SendHeaders<'a>,
+}
+
+impl<'a> OpenHeader<'_, 'a> {
+    /// The number of complete headers before it.
+    #[inline]
+    pub(crate) fn index(&self) -> usize {
+        self.headers.len
+    }
+
+    #[inline]
+    fn header(&mut self) -> &mut Header {
+        self.headers.storage.headers.at(self.headers.len)
     }
 
     #[inline]
     fn set_buffer(&mut self, start: *const u8, len: usize) {
-        *self.storage.iovecs.at(self.len) = Buffer::new(start, len);
-        let iovec = self.storage.iovecs.pointer(self.len);
-        self.storage.headers.at(self.len).set_buffers(iovec, 1);
+        let (storage, i) = (&mut *self.headers.storage, self.headers.len);
+        *storage.iovecs.at(i) = Buffer::new(start, len);
+        let iovec = storage.iovecs.pointer(i);
+        storage.headers.at(i).set_buffers(iovec, 1);
     }
 
-    /// Whether `data` directly follows the open header's only buffer in memory.
+    /// Bytes of payload that can still be copied.
+    #[inline]
+    pub(crate) fn copies_left(&self) -> usize {
+        self.headers.storage.copies.len() - self.headers.copied
+    }
+
+    /// Whether `data` directly follows the header's only buffer in memory.
     #[inline(always)]
     pub(crate) fn is_next(&mut self, data: &[u8]) -> bool {
-        let buffer = self.storage.iovecs.at(self.len);
+        let buffer = self.headers.storage.iovecs.at(self.headers.len);
         buffer.start().wrapping_add(buffer.len()) == data.as_ptr()
     }
 
-    /// Extends the open header's only buffer by `data`, which must be [next](Self::is_next).
+    /// Extends the header's only buffer by `data`, which must be [next](Self::is_next).
     #[inline(always)]
     pub(crate) fn extend(&mut self, data: &'a [u8]) {
         assert!(self.is_next(data));
-        let buffer = self.storage.iovecs.at(self.len);
+        let buffer = self.headers.storage.iovecs.at(self.headers.len);
         *buffer = Buffer::new(buffer.start(), buffer.len() + data.len());
     }
 
-    /// Replaces the open header's buffers by a copy. `fill` writes it to the [free](Self::copies_left) memory for copies and
+    /// Replaces the header's buffers by a copy. `fill` writes it to the [free](Self::copies_left) memory for copies and
     /// returns its length.
     #[inline(always)]
     pub(crate) fn copy_with(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) {
-        let (start, end) = (self.copied, self.storage.copies.len());
-        let len = fill(self.storage.copies.range(start..end)).min(end - start);
-        self.copied += len;
-        let copy = self.storage.copies.pointer(start);
+        let (start, end) = (self.headers.copied, self.headers.storage.copies.len());
+        let len = fill(self.headers.storage.copies.range(start..end)).min(end - start);
+        self.headers.copied += len;
+        let copy = self.headers.storage.copies.pointer(start);
         self.set_buffer(copy, len);
     }
 
-    /// Encodes control messages into the storage's memory for the open header. `encode` returns how many bytes it wrote.
+    /// Encodes control messages into the storage's memory. `encode` returns how many bytes it wrote.
     ///
     /// # Errors
     ///
@@ -185,41 +225,68 @@ impl<'a> SendHeaders<'a> {
         &mut self,
         encode: impl FnOnce(&mut [u8; CONTROL_SPACE]) -> Result<usize, E>,
     ) -> Result<(), E> {
-        let len = encode(&mut self.storage.controls.at(self.len).0)?.min(CONTROL_SPACE);
-        let control = self.storage.controls.pointer(self.len).cast_const().cast();
-        self.storage.headers.at(self.len).set_control(control, len);
+        let controls = &mut self.headers.storage.controls;
+        let len = encode(&mut controls.at(self.headers.len).0)?.min(CONTROL_SPACE);
+        let control = controls.pointer(self.headers.len).cast_const().cast();
+        self.header().set_control(control, len);
         Ok(())
     }
 
-    /// Points the open header at the control data of complete header `other`. The kernel only reads it, so both can share it.
+    /// Points at the control data of complete header `other`. The kernel only reads it, so both can share it.
     #[inline]
     pub(crate) fn share_control(&mut self, other: usize) {
-        assert!(other < self.len);
-        let (control, len) = self.storage.headers[other].control();
-        self.storage.headers.at(self.len).set_control(control, len);
+        assert!(other < self.headers.len);
+        let (control, len) = self.headers.storage.headers[other].control();
+        self.header().set_control(control, len);
     }
 
-    /// Completes the open header.
+    /// Adds the header to the complete ones.
     #[inline]
-    pub(crate) fn complete(&mut self) {
-        self.len += 1;
+    pub(crate) fn complete(self) {
+        self.headers.len += 1;
+    }
+}
+
+/// Headers to send. Safe code can only read them.
+///
+/// Invariant 1 (ARCHITECTURE.md), which makes the system call sound: each header's name, buffers and control data are
+/// readable for `'h`, with the lengths in the header.
+pub(crate) struct WiredSends<'h> {
+    headers: &'h mut [Header],
+}
+
+impl<'h> WiredSends<'h> {
+    /// # Safety
+    ///
+    /// The headers meet the invariant.
+    #[inline]
+    unsafe fn new(headers: &'h mut [Header]) -> Self {
+        debug_assert!(headers.iter().all(|header| {
+            let (first, count) = header.buffers();
+            header.name_len() <= NAME_LEN && (count == 0 || !first.is_null())
+        }));
+        Self { headers }
     }
 
-    /// Sends the complete headers; see [`crate::sys::backend::send`].
-    ///
-    /// # Errors
-    ///
-    /// The error of the first message.
     #[inline]
-    #[allow(unsafe_code)]
-    pub(crate) fn send(
-        self,
-        backend: Backend,
-        socket: BorrowedSocket<'_>,
-        flags: SendFlags,
-    ) -> io::Result<usize> {
-        // SAFETY: invariant 1; `self` lives until the call has returned.
-        let mut wired = unsafe { WiredSends::new(self.storage.headers.range(0..self.len)) };
-        sys::backend::send(backend, socket, &mut wired, flags)
+    pub(in crate::sys) fn as_slice(&self) -> &[Header] {
+        self.headers
+    }
+
+    /// For the system call, which writes only the reported lengths.
+    #[inline]
+    pub(in crate::sys) fn as_mut_ptr(&mut self) -> *mut Header {
+        self.headers.as_mut_ptr()
+    }
+
+    /// The buffers of message `i`.
+    #[cfg(any(target_vendor = "apple", test, fuzzing))]
+    pub(in crate::sys) fn buffers(&self, i: usize) -> &[Buffer] {
+        let (first, count) = self.headers[i].buffers();
+        if count == 0 {
+            return &[];
+        }
+        // SAFETY: by the invariant `first` points at `count` buffers that are readable for `'h`.
+        unsafe { std::slice::from_raw_parts(first, count) }
     }
 }

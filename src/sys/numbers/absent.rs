@@ -1,6 +1,13 @@
 //! Every number that the crate knows, as on a platform that has none of them.
 
-use super::{CmsgType, OptionName};
+use super::{CmsgType, MAX_BATCH, OptionName};
+
+/// The maximum number of messages of a receive.
+pub(crate) const MAX_RECV: usize = MAX_BATCH;
+/// The flag that reads the error queue: a bit that means nothing, since nobody reads it elsewhere.
+pub(crate) const MSG_ERRQUEUE: i32 = 1 << 30;
+/// Whether an IPv6 socket that carries IPv4 too takes IPv4 addresses as they are. An IPv4-mapped address it always takes.
+pub(crate) const V6_SOCKETS_TAKE_V4: bool = false;
 
 // Control messages of received messages.
 
@@ -28,15 +35,10 @@ pub(crate) const GRO: Option<CmsgType> = None;
 pub(crate) const DROPPED: Option<CmsgType> = None;
 pub(crate) const ORIGINAL_DEST_V4: Option<CmsgType> = None;
 pub(crate) const ORIGINAL_DEST_V6: Option<CmsgType> = None;
-/// `struct ip6_mtuinfo` (RFC 3542, section 11.3).
-pub(crate) const PATH_MTU: Option<CmsgType> = None;
-pub(crate) const MARK: Option<CmsgType> = None;
 /// `struct sock_extended_err` and an address, on messages in the error queue.
 pub(crate) const ERROR_V4: Option<CmsgType> = None;
 pub(crate) const ERROR_V6: Option<CmsgType> = None;
 
-/// `int[]`: descriptors that a Unix peer passes.
-pub(crate) const RIGHTS: Option<CmsgType> = None;
 /// `int`: a pidfd of the peer's process.
 pub(crate) const PIDFD: Option<CmsgType> = None;
 
@@ -84,8 +86,6 @@ pub(crate) const RECV_TIMESTAMP: Option<OptionName> = None;
 pub(crate) const TIMESTAMP_CLOCK: Option<OptionName> = None;
 /// The value of `TIMESTAMP_CLOCK` for the time of day in nanoseconds.
 pub(crate) const NANOSECONDS: i32 = 1;
-pub(crate) const RECV_PATH_MTU: Option<OptionName> = None;
-pub(crate) const RECV_MARK: Option<OptionName> = None;
 /// Bits of `TIMESTAMPING` for the device's timestamps of received messages.
 pub(crate) const HARDWARE_STAMPS: i32 = 0;
 /// Bits of `TIMESTAMPING` for timestamps of sent messages, in the error queue.

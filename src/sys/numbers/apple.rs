@@ -14,9 +14,6 @@ pub(crate) const TTL: Option<CmsgType> = Some((IP, libc::IP_RECVTTL));
 /// `IPV6_HOPLIMIT` of RFC 3542, bsd/netinet6/in6.h
 pub(crate) const HOP_LIMIT: Option<CmsgType> = Some((IPV6, 47));
 pub(crate) const TIMESTAMP_US: Option<CmsgType> = Some((SOCKET, libc::SCM_TIMESTAMP as i32));
-/// `IPV6_PATHMTU` of RFC 3542, bsd/netinet6/in6.h
-pub(crate) const PATH_MTU: Option<CmsgType> = Some((IPV6, 44));
-pub(crate) const RIGHTS: Option<CmsgType> = Some((SOCKET, libc::SCM_RIGHTS));
 
 pub(crate) const SEND_TOS: Option<CmsgType> = Some((IP, libc::IP_TOS));
 
@@ -28,8 +25,6 @@ pub(crate) const RECV_TTL: Option<OptionName> = TTL;
 /// `IPV6_RECVHOPLIMIT` of RFC 3542, bsd/netinet6/in6.h
 pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = Some((IPV6, 37));
 pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, libc::SO_TIMESTAMP as i32));
-/// `IPV6_RECVPATHMTU` of RFC 3542, bsd/netinet6/in6.h
-pub(crate) const RECV_PATH_MTU: Option<OptionName> = Some((IPV6, 43));
 
 /// `IP_DONTFRAG`, bsd/netinet/in.h (macOS 11)
 pub(crate) const FRAGMENTATION_V4: Option<OptionName> = Some((IP, 28));

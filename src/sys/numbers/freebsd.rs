@@ -21,7 +21,6 @@ pub(crate) const TIMESTAMP_US: Option<CmsgType> = Some((SOCKET, libc::SCM_TIMEST
 pub(crate) const ORIGINAL_DEST_V4: Option<CmsgType> = Some((IP, 27));
 /// `IPV6_ORIGDSTADDR`, sys/netinet6/in6.h
 pub(crate) const ORIGINAL_DEST_V6: Option<CmsgType> = Some((IPV6, 72));
-pub(crate) const RIGHTS: Option<CmsgType> = Some((SOCKET, libc::SCM_RIGHTS));
 
 pub(crate) const SEND_TOS: Option<CmsgType> = Some((IP, libc::IP_TOS));
 pub(crate) const SEND_SRCADDR_V4: Option<CmsgType> = Some((IP, libc::IP_SENDSRCADDR));

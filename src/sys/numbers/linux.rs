@@ -5,6 +5,9 @@ use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, IPPROTO_UDP as UDP, SOL_SOCKE
 pub(crate) use super::absent::*;
 use super::{CmsgType, OptionName};
 
+pub(crate) const MSG_ERRQUEUE: i32 = libc::MSG_ERRQUEUE;
+pub(crate) const V6_SOCKETS_TAKE_V4: bool = true;
+
 pub(crate) const PKTINFO_V4: Option<CmsgType> = Some((IP, libc::IP_PKTINFO));
 pub(crate) const PKTINFO_V6: Option<CmsgType> = Some((IPV6, libc::IPV6_PKTINFO));
 pub(crate) const TOS: Option<CmsgType> = Some((IP, libc::IP_TOS));
@@ -18,11 +21,8 @@ pub(crate) const GRO: Option<CmsgType> = Some((UDP, 104));
 pub(crate) const DROPPED: Option<CmsgType> = Some((SOCKET, libc::SO_RXQ_OVFL));
 pub(crate) const ORIGINAL_DEST_V4: Option<CmsgType> = Some((IP, libc::IP_ORIGDSTADDR));
 pub(crate) const ORIGINAL_DEST_V6: Option<CmsgType> = Some((IPV6, libc::IPV6_ORIGDSTADDR));
-pub(crate) const PATH_MTU: Option<CmsgType> = Some((IPV6, libc::IPV6_PATHMTU));
-pub(crate) const MARK: Option<CmsgType> = Some((SOCKET, libc::SO_MARK));
 pub(crate) const ERROR_V4: Option<CmsgType> = Some((IP, libc::IP_RECVERR));
 pub(crate) const ERROR_V6: Option<CmsgType> = Some((IPV6, libc::IPV6_RECVERR));
-pub(crate) const RIGHTS: Option<CmsgType> = Some((SOCKET, libc::SCM_RIGHTS));
 /// `SCM_PIDFD`, include/linux/socket.h (Linux 6.5)
 pub(crate) const PIDFD: Option<CmsgType> = Some((SOCKET, 4));
 
@@ -51,9 +51,6 @@ pub(crate) const RECV_TCLASS: Option<OptionName> = Some((IPV6, libc::IPV6_RECVTC
 pub(crate) const RECV_TTL: Option<OptionName> = Some((IP, libc::IP_RECVTTL));
 pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = Some((IPV6, libc::IPV6_RECVHOPLIMIT));
 pub(crate) const RECV_TIMESTAMP: Option<OptionName> = TIMESTAMP_NS;
-pub(crate) const RECV_PATH_MTU: Option<OptionName> = Some((IPV6, libc::IPV6_RECVPATHMTU));
-/// `SO_RCVMARK`, include/uapi/asm-generic/socket.h
-pub(crate) const RECV_MARK: Option<OptionName> = Some((SOCKET, 75));
 /// Only the device's timestamps (include/uapi/linux/net_tstamp.h). `RECV_TIMESTAMP` asks for the kernel's, which fills in
 /// the current time where it has taken none.
 pub(crate) const HARDWARE_STAMPS: i32 =

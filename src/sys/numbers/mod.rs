@@ -40,6 +40,23 @@ use absent as platform;
 
 pub(crate) use platform::*;
 
+/// The maximum number of messages in one system call: `UIO_MAXIOV` in the Linux kernel, which truncates longer batches
+/// without an error (`__sys_sendmmsg` in net/socket.c).
+pub(crate) const MAX_BATCH: usize = 1024;
+/// The maximum number of buffers in one message: `IOV_MAX` of every Unix (limits.h), and `UIO_MAXIOV` in the Linux kernel.
+/// Windows documents no limit.
+pub(crate) const MAX_BUFFERS: usize = 1024;
+
+/// Flags of a call.
+#[cfg(unix)]
+pub(crate) use libc::{MSG_DONTWAIT, MSG_PEEK};
+
+/// `int[]`: descriptors that a Unix peer passes.
+#[cfg(unix)]
+pub(crate) const RIGHTS: Option<CmsgType> = Some((libc::SOL_SOCKET, libc::SCM_RIGHTS));
+#[cfg(windows)]
+pub(crate) const RIGHTS: Option<CmsgType> = None;
+
 /// Address families and errors. Windows: ws2def.h, winsock2.h.
 #[cfg(unix)]
 pub(crate) use libc::{AF_INET, AF_INET6, AF_UNIX, EINVAL, EMSGSIZE, ENOBUFS};

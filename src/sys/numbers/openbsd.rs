@@ -13,7 +13,6 @@ pub(crate) const TTL: Option<CmsgType> = Some((IP, 31));
 /// `IPV6_HOPLIMIT` of RFC 3542, netinet6/in6.h
 pub(crate) const HOP_LIMIT: Option<CmsgType> = Some((IPV6, 47));
 pub(crate) const TIMESTAMP_US: Option<CmsgType> = Some((SOCKET, libc::SCM_TIMESTAMP as i32));
-pub(crate) const RIGHTS: Option<CmsgType> = Some((SOCKET, libc::SCM_RIGHTS));
 
 pub(crate) const SEND_SRCADDR_V4: Option<CmsgType> = Some((IP, libc::IP_SENDSRCADDR));
 

@@ -8,6 +8,12 @@ use windows_sys::Win32::Networking::WinSock::{
 pub(crate) use super::absent::*;
 use super::{CmsgType, OptionName};
 
+/// A blocking socket would wait for a second message, and Windows does not tell whether a socket is blocking.
+pub(crate) const MAX_RECV: usize = 1;
+pub(crate) const MSG_PEEK: i32 = WinSock::MSG_PEEK;
+/// A bit that means nothing to Windows, which has no such flag.
+pub(crate) const MSG_DONTWAIT: i32 = 1 << 29;
+
 /// `IN_PKTINFO`: address, then interface.
 pub(crate) const PKTINFO_V4: Option<CmsgType> = Some((IP, WinSock::IP_PKTINFO));
 pub(crate) const PKTINFO_V6: Option<CmsgType> = Some((IPV6, WinSock::IPV6_PKTINFO));

@@ -1,103 +1,135 @@
-//! The backends: one multi-message call, or `recvmsg` and `sendmsg` (or `sendto`) for each message.
+//! The system calls of both backends: many messages in one call, or one.
+//!
+//! Calls the C library's functions, since some sandboxes (Android's) end a process that makes system calls by number.
 
 #![allow(unsafe_code)]
-// The widths of the lengths in C's structs differ between systems.
-#![allow(clippy::unnecessary_cast)]
 
-use std::os::fd::AsRawFd;
-use std::{io, slice};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+#[cfg(mmsg_calls)]
+use std::{mem, ptr};
 
+#[cfg(mmsg_calls)]
 use libc::c_int;
 
-use super::header::Buffer;
+use super::fds;
+use super::header::Header;
 #[cfg(mmsg_calls)]
-use super::mmsg;
-use super::socket::BorrowedSocket;
-use super::{fds, send_space};
+use super::header::Raw;
+#[cfg(any(target_vendor = "apple", test, fuzzing))]
+use super::send_space;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
-use crate::sys::headers::{WiredRecvs, WiredSends, one_by_one};
-use crate::sys::{Backend, MAX_BATCH, RecvFlags, SendFlags, Taken};
+use crate::sys::flags::{RecvFlags, SendFlags};
+use crate::sys::headers::{WiredRecvs, WiredSends};
+#[cfg(mmsg_calls)]
+use crate::sys::message::Taken;
 
-/// The maximum number of messages of a receive.
-pub(crate) const MAX_RECV: usize = MAX_BATCH;
+/// Child processes must not inherit received descriptors.
+#[cfg(not(target_vendor = "apple"))]
+const RECV: libc::c_int = libc::MSG_CMSG_CLOEXEC;
+#[cfg(target_vendor = "apple")]
+const RECV: libc::c_int = 0;
+/// Without this flag a send may end the process by SIGPIPE instead of returning EPIPE.
+const SEND: libc::c_int = libc::MSG_NOSIGNAL;
 
-/// Receives into headers, at least one. Waits for the first message only.
+/// Receives into the headers, at least one. Waits for the first message only.
+///
+/// The timeout argument is useless: the kernel checks it only after a datagram has arrived (recvmmsg(2), BUGS).
+#[cfg(mmsg_calls)]
 #[inline(always)]
-pub(crate) fn recv(
-    backend: Backend,
-    socket: BorrowedSocket<'_>,
+pub(in crate::sys) fn recvmmsg(
+    socket: BorrowedFd<'_>,
     wired: &mut WiredRecvs<'_>,
     flags: RecvFlags,
 ) -> io::Result<Taken> {
-    let flags = recv_flags(flags);
-    match backend {
-        #[cfg(mmsg_calls)]
-        Backend::Mmsg => mmsg::recvmmsg(socket, wired, flags | libc::MSG_WAITFORONE),
-        _ => {
-            let mut drained = false;
-            let count = one_by_one(wired.len(), |i| {
-                let flags = if i == 0 { flags } else { flags | libc::MSG_DONTWAIT };
-                let result = recv_one(socket, wired, i, flags);
-                result.inspect_err(|error| drained = error.kind() == io::ErrorKind::WouldBlock)
-            })?;
-            Ok(Taken { count, drained })
-        }
-    }
-}
-
-/// Sends headers, at least one, in order.
-#[inline(always)]
-pub(crate) fn send(
-    backend: Backend,
-    socket: BorrowedSocket<'_>,
-    wired: &mut WiredSends<'_>,
-    flags: SendFlags,
-) -> io::Result<usize> {
-    let flags = send_flags(flags);
-    match backend {
-        #[cfg(mmsg_calls)]
-        Backend::Mmsg => mmsg::sendmmsg(socket, wired, flags),
-        _ => one_by_one(wired.len(), |i| send_one(socket, wired, i, flags)),
-    }
+    let len = wired.as_slice().len();
+    #[cfg(any(test, fuzzing))]
+    let len = fault::next(Call::RecvMmsg, len)?;
+    let flags = flags.0 | RECV | libc::MSG_WAITFORONE;
+    let headers = wired.as_mut_ptr().cast::<Raw>();
+    // SAFETY: the headers meet the invariant of WiredRecvs, and there are at least `len`.
+    let n = unsafe {
+        libc::recvmmsg(socket.as_raw_fd(), headers, len as _, flags as _, ptr::null_mut())
+    };
+    let count = counted(n as isize)?;
+    // SAFETY: the kernel wrote to those that it filled, and maybe to the one at which it met an error.
+    unsafe { wired.set_touched(count + 1) };
+    close_descriptors(&wired.as_slice()[..count]);
+    // Linux keeps an error that ends the call, and FreeBSD's C library loses it.
+    Ok(Taken { count, drained: cfg!(linux_like) && count < len })
 }
 
 /// Receives one message into header `i`.
 #[inline(always)]
-fn recv_one(
-    socket: BorrowedSocket<'_>,
+pub(in crate::sys) fn recv_one(
+    socket: BorrowedFd<'_>,
     wired: &mut WiredRecvs<'_>,
     i: usize,
-    flags: c_int,
+    flags: RecvFlags,
 ) -> io::Result<()> {
     #[cfg(any(test, fuzzing))]
     fault::next(Call::RecvMsg, 1)?;
-    let header = &mut wired.as_mut()[i].0;
-    // SAFETY: the header meets the invariant of WiredRecvs.
-    let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header.msg_hdr, flags) };
-    header.msg_len = usize::try_from(len).map_err(|_| io::Error::last_os_error())? as _;
-    // SAFETY: the call has just filled the header.
-    unsafe { fds::close(slice::from_ref(&wired.as_mut()[i])) };
+    assert!(i < wired.as_slice().len());
+    // SAFETY: the header is one of WiredRecvs, meets its invariant, and nobody else uses it. Calls fill headers in order.
+    let len = unsafe {
+        wired.set_touched(i + 1);
+        let header = &mut (*wired.as_mut_ptr().add(i)).0;
+        let len = libc::recvmsg(socket.as_raw_fd(), &mut header.msg_hdr, flags.0 | RECV);
+        header.msg_len = len.max(0) as _;
+        len
+    };
+    counted(len)?;
+    close_descriptors(&wired.as_slice()[i..=i]);
     Ok(())
 }
 
-/// Sends the message of header `i`. A message of one buffer without control data goes by `sendto`, for which the kernel
-/// reads no header.
+/// Closes the descriptors that came with messages just received.
 #[inline(always)]
-fn send_one(
-    socket: BorrowedSocket<'_>,
+fn close_descriptors(received: &[Header]) {
+    for header in received.iter().filter(|header| header.control().1 > 0) {
+        // SAFETY: a call has just filled the header, which meets the invariant of WiredRecvs.
+        unsafe { fds::close(header) };
+    }
+}
+
+/// Sends the headers, at least one, in order.
+#[cfg(mmsg_calls)]
+#[inline(always)]
+pub(in crate::sys) fn sendmmsg(
+    socket: BorrowedFd<'_>,
+    wired: &mut WiredSends<'_>,
+    flags: SendFlags,
+) -> io::Result<usize> {
+    let len = wired.as_slice().len();
+    #[cfg(any(test, fuzzing))]
+    let len = fault::next(Call::SendMmsg, len)?;
+    let (headers, flags) = (wired.as_mut_ptr().cast::<Raw>(), flags.0 | SEND);
+    // SAFETY: the headers meet the invariant of WiredSends, and there are at least `len`.
+    counted(unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, len as _, flags as _) } as isize)
+}
+
+/// Sends the message of header `i`.
+#[inline(always)]
+pub(in crate::sys) fn send_one(
+    socket: BorrowedFd<'_>,
     wired: &mut WiredSends<'_>,
     i: usize,
-    flags: c_int,
+    flags: SendFlags,
 ) -> io::Result<()> {
-    let control_len = wired.as_mut()[i].control().1;
-    let needed = send_space::needed(control_len, || wired.buffers(i).iter().map(Buffer::len).sum());
-    send_space::check(socket, needed)?;
+    #[cfg(any(target_vendor = "apple", test, fuzzing))]
+    return send_space::send(socket, wired, i, |header| send_header(socket, header, flags));
+    #[cfg(not(any(target_vendor = "apple", test, fuzzing)))]
+    send_header(socket, &wired.as_slice()[i], flags)
+}
+
+/// Sends the message of a header in [`WiredSends`]. A message of one buffer without control data goes by `sendto`, for which
+/// the kernel reads no header.
+#[inline(always)]
+fn send_header(socket: BorrowedFd<'_>, header: &Header, flags: SendFlags) -> io::Result<()> {
     #[cfg(any(test, fuzzing))]
-    fault::next(Call::SendMsg, 1)
-        .map_err(|error| send_space::correct_error(socket, needed, error))?;
-    let fd = socket.as_raw_fd();
-    let hdr = &wired.as_mut()[i].0.msg_hdr;
+    fault::next(Call::SendMsg, 1)?;
+    let (fd, flags, hdr) = (socket.as_raw_fd(), flags.0 | SEND, &header.0.msg_hdr);
     let len = if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
         // SAFETY: the header meets the invariant of WiredSends.
         unsafe { libc::sendmsg(fd, hdr, flags) }
@@ -109,68 +141,48 @@ fn send_one(
             libc::sendto(fd, buffer.iov_base, buffer.iov_len, flags, name, name_len)
         }
     };
-    if len >= 0 {
-        return Ok(());
-    }
-    Err(send_space::correct_error(socket, needed, io::Error::last_os_error()))
+    counted(len).map(drop)
 }
 
-#[inline]
-fn send_flags(flags: SendFlags) -> c_int {
-    // Without this flag a send may end the process by SIGPIPE instead of returning EPIPE.
-    let mut native = libc::MSG_NOSIGNAL;
-    if flags.contains(SendFlags::DONT_WAIT) {
-        native |= libc::MSG_DONTWAIT;
-    }
-    if flags.contains(SendFlags::DONT_ROUTE) {
-        native |= libc::MSG_DONTROUTE;
-    }
-    #[cfg(linux_like)]
-    if flags.contains(SendFlags::CONFIRM) {
-        native |= libc::MSG_CONFIRM;
-    }
-    native
+/// The result of a call that returns a negative number for an error.
+#[inline(always)]
+fn counted(n: isize) -> io::Result<usize> {
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-#[inline]
-fn recv_flags(flags: RecvFlags) -> c_int {
-    // Child processes must not inherit received descriptors.
-    #[cfg(not(target_vendor = "apple"))]
-    let mut native = libc::MSG_CMSG_CLOEXEC;
-    #[cfg(target_vendor = "apple")]
-    let mut native = 0;
-    if flags.contains(RecvFlags::PEEK) {
-        native |= libc::MSG_PEEK;
+/// Whether this error of a multi-message call means that the process cannot make such calls.
+#[cfg(mmsg_calls)]
+#[cold]
+pub(in crate::sys) fn mmsg_is_missing(error: &io::Error) -> bool {
+    match error.raw_os_error() {
+        Some(libc::ENOSYS) => true,
+        // A sandbox forbids the call, or a firewall rejects one datagram.
+        Some(libc::EPERM) => !mmsg_is_permitted(),
+        _ => false,
     }
-    if flags.contains(RecvFlags::DONT_WAIT) {
-        native |= libc::MSG_DONTWAIT;
-    }
-    #[cfg(linux_like)]
-    if flags.contains(RecvFlags::ERROR_QUEUE) {
-        native |= libc::MSG_ERRQUEUE;
-    }
-    // Only Linux has `MSG_TRUNC` as an input flag (recv(2)). Other systems may reject it.
-    if flags.contains(RecvFlags::FULL_LEN) && cfg!(linux_like) {
-        native |= libc::MSG_TRUNC;
-    }
-    native
 }
 
-#[cfg(all(test, linux_like))]
-mod tests {
-    use super::*;
-
-    /// On loopback most flags have no visible effect.
-    #[test]
-    fn each_flag_is_the_systems() {
-        assert_eq!(send_flags(SendFlags::NONE), libc::MSG_NOSIGNAL);
-        assert_eq!(recv_flags(RecvFlags::NONE), libc::MSG_CMSG_CLOEXEC);
-        for (flag, native) in [
-            (SendFlags::DONT_WAIT, libc::MSG_DONTWAIT),
-            (SendFlags::DONT_ROUTE, libc::MSG_DONTROUTE),
-            (SendFlags::CONFIRM, libc::MSG_CONFIRM),
-        ] {
-            assert_eq!(send_flags(flag), libc::MSG_NOSIGNAL | native);
-        }
+/// Whether the process may make the multi-message calls. The test calls use an invalid descriptor: a sandbox rejects them,
+/// and a firewall never sees them.
+#[cfg(mmsg_calls)]
+fn mmsg_is_permitted() -> bool {
+    #[cfg(any(test, fuzzing))]
+    if fault::next(Call::Permitted, 1).is_err() {
+        return false;
     }
+    const INVALID_FD: c_int = -1;
+    // SAFETY: zero is a valid value of a C struct of raw pointers, lengths and flags.
+    let mut header: Raw = unsafe { mem::zeroed() };
+    // SAFETY: one header without address, buffers and control data.
+    let sent = counted(unsafe { libc::sendmmsg(INVALID_FD, &mut header, 1, 0) } as isize);
+    let none = ptr::null_mut();
+    // SAFETY: as above.
+    let received = counted(unsafe { libc::recvmmsg(INVALID_FD, &mut header, 1, 0, none) } as isize);
+    // A permitted call fails with EBADF.
+    let forbidden = [libc::EPERM, libc::ENOSYS];
+    ![sent, received].into_iter().any(|answer| {
+        answer.is_err_and(|error| {
+            error.raw_os_error().is_some_and(|errno| forbidden.contains(&errno))
+        })
+    })
 }

@@ -1,4 +1,4 @@
-//! The layout of control messages, by the C library's own macros, and socket options.
+//! Socket options, and the layout of control messages by the C library's own macros.
 
 #![allow(unsafe_code)]
 
@@ -7,23 +7,18 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{CMSG_LEN, CMSG_SPACE, c_int};
 
-use crate::sys::Layout;
 use crate::sys::numbers::OptionName;
 
-/// This platform's layout.
-///
-/// `cmsg_len` is a `size_t` for the Linux kernel, whatever the C library declares (musl says
-/// `socklen_t` and padding), and a `socklen_t` elsewhere.
-pub(crate) const CONTROL_LAYOUT: Layout = {
-    // SAFETY: the macros only do arithmetic.
-    let (data_offset, empty, one) = unsafe { (CMSG_LEN(0), CMSG_SPACE(0), CMSG_SPACE(1)) };
-    Layout {
-        len_bytes: if cfg!(linux_like) { size_of::<usize>() } else { size_of::<libc::socklen_t>() },
-        data_offset: data_offset as usize,
-        align: (one - empty) as usize,
-        big_endian: cfg!(target_endian = "big"),
-    }
-};
+/// Bytes of `cmsg_len`: a `size_t` for the Linux kernel, whatever the C library declares (musl says `socklen_t` and
+/// padding), and a `socklen_t` elsewhere.
+pub(crate) const CMSG_LEN_BYTES: usize =
+    if cfg!(linux_like) { size_of::<usize>() } else { size_of::<libc::socklen_t>() };
+/// Bytes from the start of a control message to its payload.
+// SAFETY: the macro only does arithmetic.
+pub(crate) const CMSG_DATA_OFFSET: usize = unsafe { CMSG_LEN(0) } as usize;
+/// Each control message begins at a multiple of this.
+// SAFETY: as above.
+pub(crate) const CMSG_ALIGN: usize = unsafe { CMSG_SPACE(1) - CMSG_SPACE(0) } as usize;
 
 /// Bytes of the microseconds in a `struct timeval`.
 // The libc crate deprecates musl's type because it will widen. Its width is what counts here.
@@ -74,14 +69,17 @@ mod tests {
 
     use super::*;
     use crate::control::{ControlBuf, ControlMessages};
+    use crate::sys::Layout;
+
+    const LAYOUT: Layout = Layout::NATIVE;
 
     #[test]
     fn m3_space_and_length_are_those_of_the_macros() {
         for payload in 0u32..=64 {
             // SAFETY: the macros only do arithmetic.
             let (len, space) = unsafe { (CMSG_LEN(payload), CMSG_SPACE(payload)) };
-            assert_eq!(CONTROL_LAYOUT.data_offset + payload as usize, len as usize);
-            assert_eq!(CONTROL_LAYOUT.space(payload as usize), space as usize);
+            assert_eq!(LAYOUT.data_offset + payload as usize, len as usize);
+            assert_eq!(LAYOUT.space(payload as usize), space as usize);
         }
     }
 
@@ -106,7 +104,7 @@ mod tests {
             // them, which stay within it, too.
             let (message, payload) = unsafe {
                 let message = ptr::read(next);
-                let payload_len = message.cmsg_len as usize - CONTROL_LAYOUT.data_offset;
+                let payload_len = message.cmsg_len as usize - LAYOUT.data_offset;
                 (message, slice::from_raw_parts(libc::CMSG_DATA(next), payload_len))
             };
             found.push((message.cmsg_level, message.cmsg_type, payload.to_vec()));

@@ -8,32 +8,30 @@
 use std::slice;
 
 use super::header::Header;
-use crate::sys::control_message::split_first;
-use crate::sys::{CONTROL_SPACE, Layout, numbers};
+use crate::sys::control_message::{CONTROL_SPACE, Layout, split_first};
+use crate::sys::numbers;
 
 /// Replaces the number of a closed descriptor: "no descriptor" to the kernel.
 const ERASED: [u8; 4] = (-1i32).to_ne_bytes();
 
-/// Closes the descriptors that came with the messages in `headers`, also those of `SCM_PIDFD`, and erases their numbers, so
-/// that no caller takes one for a descriptor of its own.
+/// Closes the descriptors that came with a message, also those of `SCM_PIDFD`, and erases their numbers, so that no caller
+/// takes one for a descriptor of its own.
 ///
 /// # Safety
 ///
-/// A receive has just filled the headers, and nobody has read their control data since. The headers meet the invariant
+/// A receive has just filled the header with control data, and nobody has read that since. The header meets the invariant
 /// of [`WiredRecvs`](crate::sys::headers::WiredRecvs).
 #[inline]
-pub(super) unsafe fn close(headers: &[Header]) {
-    for (control, len) in headers.iter().map(Header::control).filter(|(_, len)| *len > 0) {
-        // SAFETY: by the caller's promise this is memory for control data that nobody else uses, and the kernel has written
-        // its first `len` bytes.
-        let control =
-            unsafe { slice::from_raw_parts_mut(control.cast_mut(), len.min(CONTROL_SPACE)) };
-        erase_numbers(control, |fd| {
-            // SAFETY: the kernel has just installed the descriptor, and its number was only in the control data, so nobody
-            // else uses it.
-            unsafe { libc::close(fd) };
-        });
-    }
+pub(super) unsafe fn close(header: &Header) {
+    let (control, len) = header.control();
+    // SAFETY: by the caller's promise this is memory for control data that nobody else uses, and the kernel has written its
+    // first `len` bytes.
+    let control = unsafe { slice::from_raw_parts_mut(control.cast_mut(), len.min(CONTROL_SPACE)) };
+    erase_numbers(control, |fd| {
+        // SAFETY: the kernel has just installed the descriptor, and its number was only in the control data, so nobody else
+        // uses it.
+        unsafe { libc::close(fd) };
+    });
 }
 
 /// Calls `each` with each descriptor's number in the control data, and erases the number.
@@ -60,19 +58,13 @@ fn erase_numbers(control: &mut [u8], mut each: impl FnMut(i32)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::ControlMessages;
+    use crate::sys::control_message::{ControlMessages, append};
     use crate::sys::numbers::CmsgType;
 
     fn control(messages: &[(Option<CmsgType>, &[u8])]) -> Vec<u8> {
         let mut buffer = vec![0; 512];
         let end = messages.iter().try_fold(0, |at, (ty, payload)| {
-            crate::sys::control_message::append(
-                Layout::NATIVE,
-                &mut buffer,
-                at,
-                ty.expect("Linux has it"),
-                payload,
-            )
+            append(Layout::NATIVE, &mut buffer, at, ty.expect("Linux has it"), payload)
         });
         buffer.truncate(end.expect("there is space"));
         buffer

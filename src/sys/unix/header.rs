@@ -1,11 +1,14 @@
 //! The C structs of a message: its header, and the buffers that the header points at.
 
+#![allow(unsafe_code)]
 // The widths of the lengths in C's structs differ between systems.
 #![allow(clippy::unnecessary_cast)]
 
 use std::ptr;
 
-use crate::sys::{CONTROL_SPACE, RecvResult};
+use crate::sys::control_message::CONTROL_SPACE;
+use crate::sys::message::RecvResult;
+use crate::sys::zeroed::Plain;
 
 /// `struct mmsghdr`.
 #[cfg(mmsg_calls)]
@@ -23,6 +26,9 @@ pub(super) struct Raw {
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Buffer(libc::iovec);
+
+// SAFETY: any bytes are a valid C struct of a raw pointer and a length.
+unsafe impl Plain for Buffer {}
 
 impl Buffer {
     /// `len` bytes at `start`.
@@ -45,6 +51,9 @@ impl Buffer {
 /// The header of one message.
 #[repr(transparent)]
 pub(crate) struct Header(pub(super) Raw);
+
+// SAFETY: any bytes are a valid C struct of raw pointers, lengths and flags.
+unsafe impl Plain for Header {}
 
 impl Header {
     /// Points at an address, or nowhere if `len` is 0.

@@ -8,7 +8,8 @@ pub use std::os::fd::AsFd as AsSocket;
 pub(crate) use std::os::fd::BorrowedFd as BorrowedSocket;
 
 use super::cmsg::option;
-use crate::sys::{Families, Rejection, numbers};
+use crate::sys::message::{Families, Rejection};
+use crate::sys::numbers;
 
 /// Which Internet families the socket carries. A Unix socket carries none.
 #[cold]

@@ -1,4 +1,4 @@
-//! The backend: `WSARecvMsg`, and `WSASendMsg` or `WSASendTo` for each message.
+//! The system calls: `WSARecvMsg`, and `WSASendMsg` or `WSASendTo` for each message.
 
 #![allow(unsafe_code)]
 
@@ -8,8 +8,8 @@ use std::time::Duration;
 use std::{ptr, slice, thread};
 
 use windows_sys::Win32::Networking::WinSock::{
-    MSG_CTRUNC, MSG_DONTROUTE, MSG_PEEK, MSG_TRUNC, POLLHUP, POLLRDNORM, POLLWRNORM, WSAEMSGSIZE,
-    WSAESHUTDOWN, WSAEWOULDBLOCK, WSAMSG, WSAPOLLFD, WSAPoll, WSARecvFrom, WSASendMsg, WSASendTo,
+    MSG_CTRUNC, MSG_PEEK, MSG_TRUNC, POLLHUP, POLLRDNORM, POLLWRNORM, WSAEMSGSIZE, WSAESHUTDOWN,
+    WSAEWOULDBLOCK, WSAMSG, WSAPOLLFD, WSAPoll, WSARecvFrom, WSASendMsg, WSASendTo,
 };
 
 use super::header::Header;
@@ -17,40 +17,37 @@ use super::options::recv_msg_function;
 use super::{check, handle, last_error};
 #[cfg(test)]
 use crate::sys::fault::{self, Call};
-use crate::sys::headers::{WiredRecvs, WiredSends, one_by_one};
-use crate::sys::{Backend, RecvFlags, SendFlags, Taken};
+use crate::sys::flags::{RecvFlags, SendFlags};
+use crate::sys::headers::{WiredRecvs, WiredSends};
 
-/// The maximum number of messages of a receive. A blocking socket would wait for a second message, and Windows does not tell
-/// whether a socket is blocking.
-pub(crate) const MAX_RECV: usize = 1;
-
-/// Receives one message into the first header.
-pub(crate) fn recv(
-    _: Backend,
+/// Receives one message into header `i`.
+pub(in crate::sys) fn recv_one(
     socket: BorrowedSocket<'_>,
     wired: &mut WiredRecvs<'_>,
+    i: usize,
     flags: RecvFlags,
-) -> io::Result<Taken> {
-    let count = match recv_one(socket, &mut wired.as_mut()[0], flags) {
-        Ok(()) => 1,
-        Err(error) if error.raw_os_error() == Some(WSAESHUTDOWN) => 0,
-        Err(error) => return Err(error),
+) -> io::Result<()> {
+    assert!(i < wired.as_slice().len());
+    // SAFETY: the header is one of WiredRecvs, and nobody else uses it. Calls fill headers in order.
+    let header = unsafe {
+        wired.set_touched(i + 1);
+        &mut *wired.as_mut_ptr().add(i)
     };
-    Ok(Taken { count, drained: false })
+    match recv_header(socket, header, flags) {
+        Err(error) if error.raw_os_error() == Some(WSAESHUTDOWN) => {
+            (header.received, header.msg.namelen) = (0, 0);
+            Ok(())
+        }
+        result => result,
+    }
 }
 
-/// Sends headers, at least one, in order.
-pub(crate) fn send(
-    _: Backend,
+/// Receives one message into a header in [`WiredRecvs`].
+fn recv_header(
     socket: BorrowedSocket<'_>,
-    wired: &mut WiredSends<'_>,
-    flags: SendFlags,
-) -> io::Result<usize> {
-    one_by_one(wired.len(), |i| send_one(socket, wired, i, flags))
-}
-
-/// Receives one message into a header.
-fn recv_one(socket: BorrowedSocket<'_>, header: &mut Header, flags: RecvFlags) -> io::Result<()> {
+    header: &mut Header,
+    flags: RecvFlags,
+) -> io::Result<()> {
     #[cfg(test)]
     fault::next(Call::RecvMsg, 1)?;
     if flags.contains(RecvFlags::DONT_WAIT) {
@@ -153,8 +150,8 @@ fn poll(socket: BorrowedSocket<'_>, events: i16, millis: i32) -> io::Result<i16>
     }
 }
 
-/// Sends one message. Without control data it uses `WSASendTo`, for which the system reads no header.
-fn send_one(
+/// Sends the message of header `i`. Without control data it uses `WSASendTo`, for which the system reads no header.
+pub(in crate::sys) fn send_one(
     socket: BorrowedSocket<'_>,
     wired: &mut WiredSends<'_>,
     i: usize,
@@ -169,9 +166,8 @@ fn send_one(
     if flags.contains(SendFlags::DONT_WAIT) {
         check_ready(socket, POLLWRNORM)?;
     }
-    let flags = if flags.contains(SendFlags::DONT_ROUTE) { MSG_DONTROUTE as u32 } else { 0 };
-    let (s, mut sent, overlapped) = (handle(socket), 0, ptr::null_mut());
-    let msg = &wired.as_mut()[i].msg;
+    let (s, flags, mut sent, overlapped) = (handle(socket), 0, 0, ptr::null_mut());
+    let msg = &wired.as_slice()[i].msg;
     if msg.Control.len > 0 {
         // SAFETY: the header meets the invariant of WiredSends.
         return check(unsafe { WSASendMsg(s, msg, flags, &mut sent, overlapped, None) });

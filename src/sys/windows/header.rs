@@ -1,15 +1,22 @@
 //! The C structs of a message: its header, and the buffers that the header points at.
 
+#![allow(unsafe_code)]
+
 use std::ptr;
 
 use windows_sys::Win32::Networking::WinSock::{MSG_CTRUNC, MSG_TRUNC, WSABUF, WSAMSG};
 
-use crate::sys::{CONTROL_SPACE, RecvResult};
+use crate::sys::control_message::CONTROL_SPACE;
+use crate::sys::message::RecvResult;
+use crate::sys::zeroed::Plain;
 
 /// `WSABUF`. `IoSlice` and `IoSliceMut` have the same layout, as std documents.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Buffer(WSABUF);
+
+// SAFETY: any bytes are a valid C struct of a raw pointer and a length.
+unsafe impl Plain for Buffer {}
 
 impl Buffer {
     /// `len` bytes at `start`. A length beyond `u32::MAX` becomes `u32::MAX`, which the system rejects, too.
@@ -35,6 +42,9 @@ pub(crate) struct Header {
     pub(super) msg: WSAMSG,
     pub(super) received: u32,
 }
+
+// SAFETY: any bytes are a valid C struct of raw pointers, lengths and flags.
+unsafe impl Plain for Header {}
 
 impl Header {
     /// Points at an address, or nowhere if `len` is 0.

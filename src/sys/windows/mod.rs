@@ -9,9 +9,8 @@ mod socket;
 mod tests;
 
 pub(crate) use calls::wait_readable;
-pub(crate) use options::{
-    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option_bytes,
-};
+pub(super) use options::{CMSG_ALIGN, CMSG_DATA_OFFSET, CMSG_LEN_BYTES};
+pub(crate) use options::{MICROSECONDS_LEN, is_about_the_option, option, set_option_bytes};
 pub use socket::AsSocket;
 pub(crate) use socket::{
     BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, impl_as_socket,
@@ -20,8 +19,6 @@ pub(crate) use socket::{
 pub(super) use socket::{is_inet, waits};
 
 use std::io;
-use std::path::Path;
-use std::str;
 use std::time::Duration;
 
 use windows_sys::Win32::Networking::WinSock::SOCKET;
@@ -62,19 +59,5 @@ pub(crate) fn may_be_about_tos(_: &io::Error) -> bool {
 /// Windows has no error queue, and tokio's readiness shows other errors.
 #[cfg(feature = "tokio")]
 pub(crate) fn has_error(_: BorrowedSocket<'_>) -> bool {
-    false
-}
-
-/// Shared code calls it, but Windows has no Unix datagram sockets.
-pub(super) fn path_bytes(path: &Path) -> &[u8] {
-    path.as_os_str().as_encoded_bytes()
-}
-
-pub(super) fn bytes_path(bytes: &[u8]) -> Option<&Path> {
-    str::from_utf8(bytes).ok().map(Path::new)
-}
-
-/// Windows has no multi-message calls.
-pub(super) fn mmsg_is_missing(_: &io::Error) -> bool {
     false
 }

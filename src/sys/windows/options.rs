@@ -16,16 +16,14 @@ use windows_sys::Win32::Networking::WinSock::{
 use windows_sys::Win32::System::IO::OVERLAPPED;
 
 use super::{check, handle};
-use crate::sys::Layout;
 use crate::sys::numbers::OptionName;
 
-/// `WSACMSGHDR` (ws2def.h): a `size_t` length, level and type, all aligned to a pointer.
-pub(crate) const CONTROL_LAYOUT: Layout = Layout {
-    len_bytes: size_of::<usize>(),
-    data_offset: (size_of::<usize>() + 8).next_multiple_of(size_of::<usize>()),
-    align: size_of::<usize>(),
-    big_endian: false,
-};
+/// Bytes of the length in a `WSACMSGHDR` (ws2def.h): a `size_t`, before level and type.
+pub(crate) const CMSG_LEN_BYTES: usize = size_of::<usize>();
+/// Bytes from the start of a control message to its payload.
+pub(crate) const CMSG_DATA_OFFSET: usize = (CMSG_LEN_BYTES + 8).next_multiple_of(CMSG_ALIGN);
+/// Each control message begins at a multiple of this.
+pub(crate) const CMSG_ALIGN: usize = size_of::<usize>();
 /// Bytes of the microseconds in a `struct timeval` (winsock2.h): a C long.
 pub(crate) const MICROSECONDS_LEN: usize = 4;
 

@@ -10,7 +10,7 @@ use windows_sys::Win32::Networking::WinSock::{
 };
 
 use super::options::protocol;
-use crate::sys::{Families, Rejection};
+use crate::sys::message::{Families, Rejection};
 
 /// Calls a macro for each type that owns a datagram socket.
 macro_rules! for_datagram_sockets {

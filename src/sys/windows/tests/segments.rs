@@ -16,7 +16,7 @@ use crate::sys::{ControlMessages, numbers};
 /// this on.
 pub(in super::super) fn send(
     socket: BorrowedSocket<'_>,
-    wired: &mut WiredSends<'_>,
+    wired: &WiredSends<'_>,
     i: usize,
 ) -> Option<io::Result<()>> {
     if !fault::segments() {
@@ -38,13 +38,13 @@ pub(in super::super) fn send(
 }
 
 /// The destination, the control data and a copy of the payload of message `i`.
-fn contents<'w>(wired: &'w mut WiredSends<'_>, i: usize) -> (&'w [u8], &'w [u8], Vec<u8>) {
+fn contents<'w>(wired: &'w WiredSends<'_>, i: usize) -> (&'w [u8], &'w [u8], Vec<u8>) {
     let bytes = |(start, len): (*const u8, usize)| -> &'w [u8] {
         // SAFETY: the header meets the invariant of WiredSends.
         if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, len) } }
     };
     let payload =
         wired.buffers(i).iter().flat_map(|b| bytes((b.start(), b.len()))).copied().collect();
-    let header = &wired.as_mut()[i];
+    let header = &wired.as_slice()[i];
     (bytes(header.name()), bytes(header.control()), payload)
 }

@@ -1,30 +1,9 @@
 //! The fields of a header that each receive resets, and the alignment of slots.
 
-// The fuzz targets use only `payloads`.
-#![cfg_attr(not(test), allow(unused_imports))]
-
 use std::io::IoSliceMut;
 use std::slice;
 
 use super::*;
-use crate::sys::addr::{NAME_LEN, RawAddr};
-use crate::sys::{CONTROL_SPACE, RecvResult};
-
-#[allow(unsafe_code)]
-impl SendHeaders<'_> {
-    /// The payloads of the complete headers, as the kernel would read them.
-    pub(crate) fn payloads(self) -> Vec<Vec<u8>> {
-        // SAFETY: invariant 1 of `SendHeaders`.
-        let wired = unsafe { WiredSends::new(self.storage.headers.range(0..self.len)) };
-        // SAFETY: invariant 1 of `SendHeaders`.
-        let read = |b: &super::super::native::header::Buffer| unsafe {
-            slice::from_raw_parts(b.start(), b.len())
-        };
-        (0..wired.len())
-            .map(|i| wired.buffers(i).iter().flat_map(read).copied().collect())
-            .collect()
-    }
-}
 
 #[test]
 fn r2_fields_that_a_call_overwrites_are_set_anew() {

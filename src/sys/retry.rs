@@ -1,13 +1,10 @@
-//! The backend in use, and the rules that every backend's calls follow.
+//! What every backend owes: which system calls move a batch, and when a call is made again.
 //!
-//! A backend takes headers and flags, and returns how many messages moved or the error of the first. This file adds, for
-//! every backend:
-//!
-//! - Where the multi-message calls are missing, the whole process changes to the single-message calls (P2).
+//! - Where the multi-message calls are missing, the whole process changes to the single-message calls.
 //! - A call that a signal ended is repeated. On a socket with a timeout it returns `Interrupted`, since the kernel would
-//!   restart the timeout (D9).
-//! - A call that met an ICMP error about another datagram is repeated: nothing has moved yet, and the report is in the
-//!   error queue (E1, D34).
+//!   restart the timeout.
+//! - A call that met an ICMP error about another datagram is repeated: nothing has moved yet, and the report is in the error
+//!   queue.
 //! - The empty messages that a socket returns after a shutdown do not count.
 
 use std::io;
@@ -17,13 +14,16 @@ use socket2::SockRef;
 
 #[cfg(any(test, fuzzing))]
 use super::fault;
+use super::flags::{RecvFlags, SendFlags};
 use super::headers::{WiredRecvs, WiredSends};
+use super::message::Taken;
 use super::native::header::Header;
-use super::native::{self, calls};
-use super::{BorrowedSocket, RecvFlags, SendFlags, Taken, numbers};
+use super::native::{self, BorrowedSocket, calls};
+use super::numbers;
+#[cfg(mmsg_calls)]
 use crate::events;
 
-/// The system calls that carry a batch.
+/// Which system calls move a batch.
 ///
 /// Both backends give the same results, with one exception: if an [asynchronous error](crate::BatchSocket#errors) arrives
 /// during a call, `recvmmsg` keeps it for the next call, and single calls may lose it. Both move a single message by the
@@ -110,9 +110,10 @@ fn set_without_mmsg(on: bool) {
 
 /// Whether `error` means that the multi-message calls are missing, and not that a message failed. If so, turns them off for
 /// the process.
+#[cfg(mmsg_calls)]
 #[cold]
 fn calls_are_missing(error: &io::Error) -> bool {
-    let missing = native::mmsg_is_missing(error);
+    let missing = calls::mmsg_is_missing(error);
     if missing {
         events::single_message_calls(error);
         set_without_mmsg(true);
@@ -120,44 +121,71 @@ fn calls_are_missing(error: &io::Error) -> bool {
     missing
 }
 
-/// How often a call that does not wait is repeated after ICMP errors about other datagrams. Each try takes one error off
-/// the socket.
-const MAX_RETRIES: usize = 1_000;
-
 /// Receives into the headers. Waits for the first message only, as the socket does.
 ///
 /// # Errors
 ///
 /// The error of the first message. A later error ends the call with a count.
 #[inline]
-pub(super) fn recv(
+pub(crate) fn recv(
     backend: Backend,
     socket: BorrowedSocket<'_>,
-    wired: &mut WiredRecvs<'_>,
+    mut wired: WiredRecvs<'_>,
     flags: RecvFlags,
 ) -> io::Result<Taken> {
-    if wired.len() == 0 {
+    if wired.as_slice().is_empty() {
         // Even then FreeBSD's recvmmsg would receive a message.
         return Ok(Taken { count: 0, drained: false });
     }
-    let mut call =
-        |flags| with_fallback(backend, wired.len(), |b| calls::recv(b, socket, wired, flags));
-    let taken = match call(flags) {
+    let taken = match recv_once(backend, socket, &mut wired, flags) {
         Ok(taken) => taken,
         Err(error) => {
             let unrelated = |error: &io::Error| native::icmp::is_unrelated(socket, error);
             let no_wait = flags | RecvFlags::DONT_WAIT;
             let may_wait = !flags.contains(RecvFlags::DONT_WAIT);
             retry(socket, Direction::Receive, may_wait, error, unrelated, |waits| {
-                call(if waits { flags } else { no_wait })
+                recv_once(backend, socket, &mut wired, if waits { flags } else { no_wait })
             })?
         }
     };
     // In the error queue a message without payload and source is a report, not a shutdown.
-    let may_end = !flags.contains(RecvFlags::ERROR_QUEUE);
-    let before =
-        if may_end { before_shutdown(socket, &wired.as_mut()[..taken.count]) } else { None };
+    if flags.contains(RecvFlags::ERROR_QUEUE) {
+        return Ok(taken);
+    }
+    let before = before_shutdown(socket, &wired.as_slice()[..taken.count]);
     Ok(before.map_or(taken, |count| Taken { count, drained: false }))
+}
+
+/// Receives by `backend`. The single-message calls move one message, which costs less, and replace the others where these
+/// are missing.
+#[cfg_attr(not(mmsg_calls), allow(unused_variables))]
+#[inline(always)]
+fn recv_once(
+    backend: Backend,
+    socket: BorrowedSocket<'_>,
+    wired: &mut WiredRecvs<'_>,
+    flags: RecvFlags,
+) -> io::Result<Taken> {
+    let len = wired.as_slice().len();
+    #[cfg(mmsg_calls)]
+    if len > 1 && backend == Backend::Mmsg {
+        match calls::recvmmsg(socket, wired, flags) {
+            Err(error) if calls_are_missing(&error) => {}
+            result => return result,
+        }
+    }
+    for i in 0..len {
+        let flags = if i == 0 { flags } else { flags | RecvFlags::DONT_WAIT };
+        match calls::recv_one(socket, wired, i, flags) {
+            Ok(()) => {}
+            Err(error) if i == 0 => return Err(error),
+            Err(error) => {
+                let drained = error.kind() == io::ErrorKind::WouldBlock;
+                return Ok(Taken { count: i, drained });
+            }
+        }
+    }
+    Ok(Taken { count: len, drained: false })
 }
 
 /// Sends the headers in order. Waits for each message, as the socket does.
@@ -166,19 +194,15 @@ pub(super) fn recv(
 ///
 /// The error of the first message. A later error ends the call with a count.
 #[inline]
-pub(super) fn send(
+pub(crate) fn send(
     backend: Backend,
     socket: BorrowedSocket<'_>,
-    wired: &mut WiredSends<'_>,
+    mut wired: WiredSends<'_>,
     flags: SendFlags,
 ) -> io::Result<usize> {
-    if wired.len() == 0 {
-        return Ok(0);
-    }
-    let has_dest = wired.as_mut()[0].name_len() > 0;
-    let mut call =
-        |flags| with_fallback(backend, wired.len(), |b| calls::send(b, socket, wired, flags));
-    call(flags).or_else(|error| {
+    let Some(first) = wired.as_slice().first() else { return Ok(0) };
+    let has_dest = first.name_len() > 0;
+    send_once(backend, socket, &mut wired, flags).or_else(|error| {
         // A message's own error comes back with each try, and each may put another report into the error queue.
         let mut tries = 3;
         let unrelated = |error: &io::Error| {
@@ -195,27 +219,41 @@ pub(super) fn send(
         let no_wait = flags | SendFlags::DONT_WAIT;
         let may_wait = !flags.contains(SendFlags::DONT_WAIT);
         retry(socket, Direction::Send, may_wait, error, unrelated, |waits| {
-            call(if waits { flags } else { no_wait })
+            send_once(backend, socket, &mut wired, if waits { flags } else { no_wait })
         })
     })
 }
 
-/// Makes a call by `backend`. The single-message calls move one message, which costs less, and replace the others where
-/// these are missing.
+/// Sends by `backend`, as [`recv_once`] receives.
+#[cfg_attr(not(mmsg_calls), allow(unused_variables))]
 #[inline(always)]
-fn with_fallback<T>(
+fn send_once(
     backend: Backend,
-    messages: usize,
-    mut call: impl FnMut(Backend) -> io::Result<T>,
-) -> io::Result<T> {
-    if messages == 1 || backend == Backend::Msg {
-        return call(Backend::Msg);
+    socket: BorrowedSocket<'_>,
+    wired: &mut WiredSends<'_>,
+    flags: SendFlags,
+) -> io::Result<usize> {
+    let len = wired.as_slice().len();
+    #[cfg(mmsg_calls)]
+    if len > 1 && backend == Backend::Mmsg {
+        match calls::sendmmsg(socket, wired, flags) {
+            Err(error) if calls_are_missing(&error) => {}
+            result => return result,
+        }
     }
-    match call(Backend::Mmsg) {
-        Err(error) if calls_are_missing(&error) => call(Backend::Msg),
-        result => result,
+    for i in 0..len {
+        match calls::send_one(socket, wired, i, flags) {
+            Ok(()) => {}
+            Err(error) if i == 0 => return Err(error),
+            Err(_) => return Ok(i),
+        }
     }
+    Ok(len)
 }
+
+/// How often a call that does not wait is repeated after ICMP errors about other datagrams. Each try takes one error off
+/// the socket.
+const MAX_RETRIES: usize = 1_000;
 
 /// Repeats a call while it fails by a signal or by an ICMP error that `is_unrelated`. Tells `call` whether it may wait.
 #[cold]

@@ -1,0 +1,71 @@
+//! What goes down to the system with a message, and what comes back.
+
+use std::io::IoSlice;
+use std::net::SocketAddr;
+
+use super::unix_addr::UnixAddr;
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dest<'a> {
+    /// The peer of a connected socket.
+    None,
+    Addr(SocketAddr),
+    Unix(UnixAddr<'a>),
+}
+
+/// The payload of a message to send: one buffer, or several to be joined in order.
+#[derive(Clone, Copy)]
+pub(crate) enum Payload<'a> {
+    One(&'a [u8]),
+    Many(&'a [IoSlice<'a>]),
+}
+
+/// What a receive reports about one message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecvResult {
+    /// Bytes of payload.
+    pub(crate) len: usize,
+    /// Whether payload is missing (`MSG_TRUNC`).
+    pub(crate) truncated: bool,
+    /// Whether control messages are missing (`MSG_CTRUNC`).
+    pub(crate) control_truncated: bool,
+    /// Bytes of the source address: more than its memory holds if the address was truncated.
+    pub(crate) source_len: usize,
+    /// Bytes of control data that were written.
+    pub(crate) control_len: usize,
+}
+
+impl RecvResult {
+    /// A message of `len` bytes, of which `copied` are in its buffers, without source and control data.
+    pub(crate) fn of(len: usize, copied: usize) -> Self {
+        let truncated = copied < len;
+        Self { len: copied, truncated, control_truncated: false, source_len: 0, control_len: 0 }
+    }
+}
+
+/// How many messages a receive brought, and whether it emptied the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) count: usize,
+    /// The last system call brought fewer messages than the headers offered to it: for the next header the kernel said
+    /// `WouldBlock`, or met an error. It keeps that error for the next call, and readiness shows it (`POLLERR`).
+    #[allow(dead_code)] // For the layer on tokio.
+    pub(crate) drained: bool,
+}
+
+/// Which Internet families a socket carries: an IPv6 socket may carry both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Families {
+    pub(crate) v4: bool,
+    pub(crate) v6: bool,
+}
+
+/// Why the kernel may reject a GSO batch although it would send its datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rejection {
+    /// The route has no segmentation offload.
+    Unsupported,
+    /// The segments are too long.
+    Size,
+}
