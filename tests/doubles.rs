@@ -7,7 +7,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::SocketAddr;
-use std::sync::Mutex;
 
 use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMeta, RecvMsg, SendMsg, SendQueue};
 use proptest::prelude::*;
@@ -360,39 +359,6 @@ fn d11_failures_are_not_offered_with_all_that_follow_them() {
         assert_eq!((done, failed), (N, (0..N).filter(|i| bad(*i)).collect()));
         assert!(counting.0.get() <= 4 * N, "{} offered, every {every}th bad", counting.0.get());
     }
-}
-
-/// Replaces the memory that it was given with its own or none.
-struct Changeling;
-
-impl BatchSocket for Changeling {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        /// Addresses of the memory, which is never freed; a leak checker finds it here.
-        static MEMORY: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-        for msg in msgs.iter_mut() {
-            let memory = Box::leak(Box::new([0; 16]));
-            MEMORY.lock().expect("nobody panics with it").push(memory.as_ptr().addr());
-            *msg = RecvMsg::new(memory);
-            msg.fill(b"from elsewhere", None, RecvMeta::default());
-        }
-        msgs[1] = RecvMsg::new(&mut []);
-        msgs[1].fill(b"nowhere", None, RecvMeta::default());
-        Ok(msgs.len())
-    }
-
-    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
-        Ok(0)
-    }
-}
-
-#[test]
-fn d16_a_double_that_fills_other_memory_shows_no_bytes_of_another_message() {
-    let mut batch = RecvBatch::new(2, 8);
-    let double = Double::with_inbox(&[b"earlier".to_vec(), b"earlier".to_vec()]);
-    assert_eq!(double.recv_into(&mut batch).expect("both are there"), 2);
-    assert_eq!(Changeling.recv_into(&mut batch).expect("both are filled"), 2);
-    assert!(batch.iter().all(|datagram| datagram.is_empty() && datagram.truncated()));
-    assert_eq!(batch.iter().count(), 2);
 }
 
 /// The result of one call, decoded from a byte.
