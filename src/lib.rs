@@ -173,7 +173,7 @@ pub mod prelude {
 }
 
 #[cfg(feature = "tokio")]
-pub use self::tokio::{AsyncBatchSocket, TokioSocket};
+pub use self::tokio::{AsyncBatchSocket, SendWaiter, TokioSocket};
 pub use ancillary::{Ancillary, Ecn, RecvMeta, SendMeta, TransmitClock};
 pub use arena::MmsgBuf;
 pub use offload::Offload;

@@ -4,6 +4,7 @@ mod ext;
 mod hint;
 mod implementations;
 mod provided;
+mod target;
 
 use std::io::{self, IoSliceMut};
 
@@ -18,6 +19,7 @@ pub use ext::BatchSocketExt;
 pub(crate) use ext::{OfferSize, is_temporary};
 pub use hint::DatagramSocketWithItsFeatureOn;
 pub(crate) use implementations::forward;
+pub use target::Target;
 
 /// A datagram socket that moves messages in batches.
 ///

@@ -11,7 +11,7 @@ use crate::send::msg::SendMsg;
 pub(crate) const ROW: usize = 256;
 
 /// Memory for a row. Uninitialised, since writing empty messages takes as long as sending a datagram.
-pub(crate) type Row<'m> = [MaybeUninit<SendMsg<'m>>; ROW];
+pub(crate) type Row<'m, const N: usize = ROW> = [MaybeUninit<SendMsg<'m>>; N];
 
 pub(crate) const fn row<'m>() -> Row<'m> {
     [const { MaybeUninit::uninit() }; ROW]
@@ -19,8 +19,8 @@ pub(crate) const fn row<'m>() -> Row<'m> {
 
 /// Writes messages from the start of `row`, at most `max`, and returns them.
 #[inline]
-pub(crate) fn fill<'r, 'm>(
-    row: &'r mut Row<'m>,
+pub(crate) fn fill<'r, 'm, const N: usize>(
+    row: &'r mut Row<'m, N>,
     max: usize,
     msgs: &mut impl Iterator<Item = SendMsg<'m>>,
 ) -> &'r [SendMsg<'m>] {
@@ -53,7 +53,7 @@ pub(crate) fn fill_by<'r, 'm>(
 /// # Safety
 ///
 /// The first `len` are initialised.
-unsafe fn written<'r, 'm>(row: &'r Row<'m>, len: usize) -> &'r [SendMsg<'m>] {
+unsafe fn written<'r, 'm, const N: usize>(row: &'r Row<'m, N>, len: usize) -> &'r [SendMsg<'m>] {
     // SAFETY: the caller has initialised the first `len`, and the slice checks that the row has as many.
     unsafe { slice::from_raw_parts(row[..len].as_ptr().cast(), len) }
 }

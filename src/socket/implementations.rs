@@ -12,19 +12,19 @@ use std::io::{self, IoSliceMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::BatchSocket;
+use super::{BatchSocket, Target};
 use crate::arena;
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
-use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
+use crate::sys::{self, BorrowedSocket, SendFlags};
 
 /// Uses the thread's arena.
 impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        arena::with(|arena| arena.recv_on(*self, msgs, RecvFlags::NONE)).map(|taken| taken.count)
+        Target::Msgs(msgs).receive_from(*self).map(|taken| taken.count)
     }
 
     #[inline]
@@ -34,13 +34,12 @@ impl BatchSocket for BorrowedSocket<'_> {
 
     #[inline]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.clear();
-        batch.recv(*self, RecvFlags::NONE).map(|taken| taken.count)
+        Target::Batch(batch).receive_from(*self).map(|taken| taken.count)
     }
 
     #[inline]
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.recv(*self, RecvFlags::DONT_WAIT).map(|taken| taken.count)
+        Target::More(batch).receive_from(*self).map(|taken| taken.count)
     }
 
     #[inline]
@@ -49,7 +48,7 @@ impl BatchSocket for BorrowedSocket<'_> {
         buffers: &mut [IoSliceMut<'_>],
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        arena::with(|arena| arena.recv_slices(*self, buffers, each)).map(|taken| taken.count)
+        Target::Slices(buffers, each).receive_from(*self).map(|taken| taken.count)
     }
 }
 

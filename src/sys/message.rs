@@ -46,11 +46,11 @@ impl RecvResult {
 
 /// How many messages a receive brought, and whether it emptied the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub struct Taken {
     pub(crate) count: usize,
     /// The last system call brought fewer messages than the headers offered to it: for the next header the kernel said
     /// `WouldBlock`, or met an error. It keeps that error for the next call, and readiness shows it (`POLLERR`).
-    #[allow(dead_code)] // For the layer on tokio.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
     pub(crate) drained: bool,
 }
 

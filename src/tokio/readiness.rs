@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use ::tokio::io::{Interest, Ready};
 use ::tokio::net::UdpSocket;
 
-use crate::sys::AsSocket;
+use crate::sys::{AsSocket, numbers};
 
 /// A socket of tokio: `UdpSocket`, and on Unix `UnixDatagram` and
 /// [`AsyncFd`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) around another non-blocking
@@ -34,6 +34,9 @@ pub type Attempt = Option<usize>;
 
 /// The readiness of a socket. A call that returns `WouldBlock` clears it.
 pub trait Readiness: AsSocket + Sync + Sized {
+    /// Whether each socket of the type has an error queue.
+    const HAS_ERROR_QUEUE: bool = false;
+
     /// Repeats `call` whenever the socket is ready, until it returns anything but `WouldBlock`. Any number of tasks may
     /// wait.
     fn async_io(
@@ -42,8 +45,18 @@ pub trait Readiness: AsSocket + Sync + Sized {
         call: impl FnMut() -> io::Result<Attempt> + Send,
     ) -> impl Future<Output = io::Result<Attempt>> + Send;
 
+    /// Makes `call` if tokio remembers this readiness, which must be a single one. Else the result is `WouldBlock`.
+    fn try_io(
+        &self,
+        interest: Interest,
+        call: impl FnOnce() -> io::Result<usize>,
+    ) -> io::Result<usize>;
+
     /// Waits for readiness.
-    fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send;
+    fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send + Sync;
+
+    /// Waits until the socket is readable. Wakes the task of the last call only.
+    fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// The readiness that tokio remembers, without waiting.
     fn current(&self, interest: Interest) -> Ready {
@@ -52,11 +65,19 @@ pub trait Readiness: AsSocket + Sync + Sized {
             _ => Ready::EMPTY,
         }
     }
+
+    /// Whether tokio remembers this readiness, which must be a single one. Unlike [`current`](Self::current) it takes no
+    /// lock.
+    fn is(&self, interest: Interest) -> bool {
+        self.try_io(interest, || Ok(0)).is_ok()
+    }
 }
 
 macro_rules! impl_readiness {
-    ($socket:ty) => {
+    ($socket:ty, $has_error_queue:expr) => {
         impl Readiness for $socket {
+            const HAS_ERROR_QUEUE: bool = $has_error_queue;
+
             fn async_io(
                 &self,
                 interest: Interest,
@@ -65,16 +86,31 @@ macro_rules! impl_readiness {
                 self.async_io(interest, call)
             }
 
-            fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send {
+            fn try_io(
+                &self,
+                interest: Interest,
+                call: impl FnOnce() -> io::Result<usize>,
+            ) -> io::Result<usize> {
+                self.try_io(interest, call)
+            }
+
+            fn ready(
+                &self,
+                interest: Interest,
+            ) -> impl Future<Output = io::Result<Ready>> + Send + Sync {
                 self.ready(interest)
+            }
+
+            fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_recv_ready(cx)
             }
         }
     };
 }
 
-impl_readiness!(UdpSocket);
+impl_readiness!(UdpSocket, numbers::ERROR_V4.is_some());
 #[cfg(has_descriptors)]
-impl_readiness!(::tokio::net::UnixDatagram);
+impl_readiness!(::tokio::net::UnixDatagram, false);
 
 #[cfg(has_descriptors)]
 impl<T: std::os::fd::AsRawFd + Send + Sync> Readiness for ::tokio::io::unix::AsyncFd<T> {
@@ -86,7 +122,19 @@ impl<T: std::os::fd::AsRawFd + Send + Sync> Readiness for ::tokio::io::unix::Asy
         self.async_io(interest, move |_| call())
     }
 
+    fn try_io(
+        &self,
+        interest: Interest,
+        call: impl FnOnce() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        self.try_io(interest, |_| call())
+    }
+
     async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         Ok(self.ready(interest).await?.ready())
+    }
+
+    fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_read_ready(cx).map_ok(drop)
     }
 }

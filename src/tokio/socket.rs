@@ -1,20 +1,29 @@
 //! [`AsyncBatchSocket`], the batch calls as futures.
 
+use std::borrow::Borrow;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
+use std::iter;
+use std::mem::MaybeUninit;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use ::tokio::io::Interest;
+use ::tokio::task::coop;
 use ::tokio::time;
 
-use super::readiness::TokioSocket;
-use super::wait;
+use super::readiness::{Readiness, TokioSocket};
+use super::waiter::SendWaiter;
+use super::{budget, wait};
 use crate::error_queue::{self, Report};
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::socket::{BatchSocket, BatchSocketExt, OfferSize, is_temporary};
+use crate::send::row::{self, ROW, Row};
+use crate::socket::{BatchSocket, OfferSize, Target, is_temporary};
+use crate::sys::Taken;
 
 /// Messages that the future of [`send_each`](AsyncBatchSocket::send_each) holds while it waits.
 const FUTURE_ROW: usize = 64;
@@ -23,7 +32,8 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The calls of [`BatchSocket`] as futures, for tokio's sockets (feature `tokio`).
 ///
-/// Needs a tokio runtime with I/O and time enabled (`enable_all`). Poll each future within one runtime.
+/// Needs a tokio runtime with I/O and time enabled (`enable_all`): in another, the first call that waits panics. Poll each
+/// future within one runtime.
 ///
 /// Implemented for tokio's `UdpSocket`; on Unix also for its `UnixDatagram`, and for
 /// [`AsyncFd<T>`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) of another non-blocking datagram
@@ -63,8 +73,8 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///   wait in the [error queue](crate::error_queue), this takes up to 16 ms.
 /// - After an ICMP error tokio no longer reports when a full socket has space: a send then sleeps for 1 to 16 ms and tries
 ///   again. See [the guide](crate::guide::tokio#after-an-error).
-/// - Each system call costs one unit of the task's cooperative budget, so a flooded socket leaves other tasks their
-///   turn. A unit is a whole batch: smaller batches yield earlier.
+/// - Each datagram costs one unit of the task's cooperative budget, as with tokio's own calls. A call takes its whole
+///   batch, and the next one yields: between two turns of another task at most tokio's 128 datagrams pass, and one batch.
 /// - A future allocates only if its call is the largest of its thread so far.
 ///
 /// # Cancel safety
@@ -78,7 +88,8 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// for [`send_each`](Self::send_each) ("lifetime bound not satisfied" or "implementation is not general enough",
 /// rust-lang/rust#100013): name the socket's type, or use [`send_batch`](Self::send_batch) or a [`SendQueue`].
 ///
-/// [`guide::tokio`](crate::guide::tokio) shows calls that do not wait, `poll_` functions and implementations of your own.
+/// [`guide::tokio`](crate::guide::tokio) shows calls that do not wait, many sockets with few datagrams each, and
+/// implementations of your own.
 #[doc(alias("recvmmsg", "sendmmsg"))]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an `AsyncBatchSocket`",
@@ -115,6 +126,15 @@ pub trait AsyncBatchSocket: Sync {
         call: &mut dyn FnMut(&dyn BatchSocket) -> io::Result<usize>,
     ) -> io::Result<usize>;
 
+    /// Makes a receive that does not wait, and also says whether it emptied the socket.
+    ///
+    /// An implementation of your own may hold messages back, so its receives never say so.
+    #[doc(hidden)]
+    fn receive(&self, mut target: Target<'_, '_>) -> io::Result<Taken> {
+        let count = self.batch_call(&mut |socket| target.receive_by(socket))?;
+        Ok(Taken { count, drained: false })
+    }
+
     /// Waits for a message, and receives into `msgs` those that are there, like [`BatchSocket::recv_batch`]. Returns how many
     /// came.
     ///
@@ -142,9 +162,13 @@ pub trait AsyncBatchSocket: Sync {
     where
         Self: Sized,
     {
-        let max = msgs.len();
-        let call = || self.batch_call(&mut |socket| socket.recv_batch(msgs));
-        wait::receive(self.tokio_socket(), max, call)
+        async move {
+            let max = msgs.len();
+            let call = || self.receive(Target::Msgs(msgs));
+            let count = wait::receive(self.tokio_socket(), max, call).await?;
+            budget::charge(msgs[..count].iter().map(|msg| budget::received(&msg.message())));
+            Ok(count)
+        }
     }
 
     /// Waits for a message, and receives into the slots of `batch`, like [`BatchSocket::recv_into`]. Returns the number of
@@ -165,14 +189,15 @@ pub trait AsyncBatchSocket: Sync {
         async move {
             batch.clear();
             let max = batch.slots();
-            let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
+            let call = || self.receive(Target::Batch(batch));
             wait::receive(self.tokio_socket(), max, call).await?;
+            budget::charge(batch.messages().map(|message| budget::received(&message)));
             Ok(batch.message_count())
         }
     }
 
     /// Adds messages to `batch`, after those that it holds, until it is full or `deadline` passes, like
-    /// [`BatchSocketExt::recv_more_until`]. Returns how many it added. tokio's timer counts whole milliseconds.
+    /// [`BatchSocketExt::recv_more_until`](crate::BatchSocketExt::recv_more_until). Returns how many it added. tokio's timer counts whole milliseconds.
     ///
     /// Cancel safe: the batch of a dropped future holds what came, and the next call adds to it.
     ///
@@ -217,16 +242,18 @@ pub trait AsyncBatchSocket: Sync {
             while batch.message_count() < batch.slots() {
                 let held = batch.message_count();
                 let free = batch.slots() - held;
-                let mut call = || self.batch_call(&mut |socket| socket.recv_more(batch));
+                let mut call = || self.receive(Target::More(batch));
                 let received = wait::receive(self.tokio_socket(), free, &mut call);
                 match time::timeout_at(deadline.into(), received).await {
-                    Ok(received) => drop(received?),
+                    Ok(received) => _ = received?,
                     // tokio may not yet know of messages that have just come.
                     Err(_) => match call() {
                         Err(error) if is_temporary(&error) => break,
-                        received => drop(received?),
+                        received => _ = received?,
                     },
                 }
+                let added = (held..batch.message_count()).filter_map(|i| batch.message(i));
+                budget::charge(added.map(|message| budget::received(&message)));
                 if batch.message_count() <= held {
                     break;
                 }
@@ -267,9 +294,81 @@ pub trait AsyncBatchSocket: Sync {
     where
         Self: Sized,
     {
-        let max = buffers.len();
-        let call = move || self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each));
-        wait::receive(self.tokio_socket(), max, call)
+        async move {
+            let (max, mut datagrams) = (buffers.len(), 0);
+            let mut each = |index, message: Message<'_>| {
+                datagrams += budget::received(&message);
+                each(index, message);
+            };
+            let call = || self.receive(Target::Slices(buffers, &mut each));
+            let count = wait::receive(self.tokio_socket(), max, call).await?;
+            budget::charge(iter::once(datagrams));
+            Ok(count)
+        }
+    }
+
+    /// Receives into the slots of `batch`, like [`recv_into`](Self::recv_into), for a `poll_` function of your own.
+    ///
+    /// Uses tokio's one place for a task that polls, as tokio's `poll_recv_from` does: only the task of the last call is
+    /// woken. An error of the socket wakes no task. The call after the next datagram returns it.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, RecvBatch};
+    /// use std::future::poll_fn;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// let count = poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)).await?;
+    /// # assert_eq!((count, batch.message_count()), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`recv_batch`](Self::recv_batch). The batch is then empty, as while the call is pending.
+    #[doc(alias("recvmmsg", "poll_recv_from"))]
+    fn poll_recv_into(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<usize>>
+    where
+        Self: Sized,
+    {
+        batch.clear();
+        let max = batch.slots();
+        ready!(wait::poll_receive(self.tokio_socket(), cx, max, || {
+            self.receive(Target::Batch(batch))
+        }))?;
+        budget::charge(batch.messages().map(|message| budget::received(&message)));
+        Poll::Ready(Ok(batch.message_count()))
+    }
+
+    /// Receives into `buffers`, like [`recv_slices`](Self::recv_slices), for a `poll_` function of your own. Waits like
+    /// [`poll_recv_into`](Self::poll_recv_into).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`recv_batch`](Self::recv_batch). `each` is not called then, nor while the call is pending.
+    #[doc(alias("recvmmsg", "poll_recv"))]
+    fn poll_recv_slices(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        mut each: impl FnMut(usize, Message<'_>),
+    ) -> Poll<io::Result<usize>>
+    where
+        Self: Sized,
+    {
+        let (max, mut datagrams) = (buffers.len(), 0);
+        let mut each = |index, message: Message<'_>| {
+            datagrams += budget::received(&message);
+            each(index, message);
+        };
+        let count = ready!(wait::poll_receive(self.tokio_socket(), cx, max, || {
+            self.receive(Target::Slices(buffers, &mut each))
+        }))?;
+        budget::charge(iter::once(datagrams));
+        Poll::Ready(Ok(count))
     }
 
     /// Waits until the socket accepts a message, and sends as many as it accepts then, like [`BatchSocket::send_batch`].
@@ -297,15 +396,73 @@ pub trait AsyncBatchSocket: Sync {
     where
         Self: Sized,
     {
-        let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
-        wait::send(self.tokio_socket(), msgs.len(), call)
+        async move {
+            let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
+            let sent = wait::send(self.tokio_socket(), msgs.len(), call).await?;
+            budget::charge(msgs[..sent].iter().map(budget::sent));
+            Ok(sent)
+        }
+    }
+
+    /// Sends messages, like [`send_batch`](Self::send_batch), for a `poll_` function of your own.
+    ///
+    /// Each sender has its own [`SendWaiter`], so that any number of them may wait. While the socket is full the waiter
+    /// keeps a clone of `self`: call this on an `Arc` of the socket. Without messages the call only waits, until tokio
+    /// takes the socket for writable: for traits that ask for that first.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg, SendWaiter};
+    /// use std::{future::poll_fn, sync::Arc};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = Arc::new(tokio::net::UdpSocket::bind("127.0.0.1:0").await?);
+    /// # let to = socket.local_addr()?;
+    /// let mut waiter = SendWaiter::new();
+    /// let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
+    /// let sent = poll_fn(|cx| socket.poll_send_batch(cx, &mut waiter, &msgs)).await?;
+    /// assert_eq!(sent, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The system's error for the first message. Nothing was sent.
+    #[doc(alias("sendmmsg", "poll_send_to"))]
+    fn poll_send_batch(
+        &self,
+        cx: &mut Context<'_>,
+        waiter: &mut SendWaiter,
+        msgs: &[SendMsg<'_>],
+    ) -> Poll<io::Result<usize>>
+    where
+        Self: Clone + Send + 'static,
+    {
+        loop {
+            ready!(waiter.poll(cx))?;
+            ready!(coop::poll_proceed(cx)).made_progress();
+            let send = || self.batch_call(&mut |socket| socket.send_batch(msgs));
+            match self.tokio_socket().try_io(Interest::WRITABLE, send) {
+                Err(error) if wait::is_would_block(&error) => {
+                    let socket = self.clone();
+                    waiter
+                        .begin(async move |sleep| wait::space(socket.tokio_socket(), sleep).await);
+                }
+                result => {
+                    waiter.reset();
+                    let sent = result?.min(msgs.len());
+                    budget::charge(msgs[..sent].iter().map(budget::sent));
+                    return Poll::Ready(Ok(sent));
+                }
+            }
+        }
     }
 
     /// Sends all messages in order, and waits whenever the socket is full. If one fails, calls `on_error` with its index and
     /// error, and goes on. Returns the number of messages; subtract the reported ones to get the number sent.
     ///
-    /// Like [`BatchSocketExt::send_each`] on a blocking socket, but the iterator yields messages by value
-    /// (`msgs.iter().copied()`). Not cancel safe.
+    /// Like [`BatchSocketExt::send_each`](crate::BatchSocketExt::send_each) on a blocking socket: iterators may yield messages or references to messages. Not
+    /// cancel safe.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg};
@@ -316,7 +473,7 @@ pub trait AsyncBatchSocket: Sync {
     /// let too_long = vec![0; 70_000];
     /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long), SendMsg::to(to, b"good")];
     /// let mut failed = Vec::new();
-    /// let handled = socket.send_each(msgs, |index, _error| failed.push(index)).await?;
+    /// let handled = socket.send_each(&msgs, |index, _error| failed.push(index)).await?;
     /// assert_eq!((handled, handled - failed.len()), (3, 2)); // Two were sent.
     /// # Ok(())
     /// # }
@@ -327,29 +484,22 @@ pub trait AsyncBatchSocket: Sync {
     /// `WriteZero` if an implementation of your own sends nothing and returns no error. Every other error goes to
     /// `on_error`, also that of a runtime that shuts down.
     #[doc(alias("sendmmsg", "send_to"))]
-    fn send_each<'m, I>(
+    fn send_each<'m, M>(
         &self,
-        msgs: I,
+        msgs: impl IntoIterator<Item = M, IntoIter: Send>,
         mut on_error: impl FnMut(usize, io::Error) + Send,
     ) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
-        I: IntoIterator<Item = SendMsg<'m>, IntoIter: Send>,
+        M: Borrow<SendMsg<'m>>,
     {
-        let mut msgs = msgs.into_iter().fuse();
+        let mut msgs = msgs.into_iter().map(|msg| *msg.borrow()).fuse();
         async move {
             let (mut handled, mut offer) = (0, OfferSize::new());
             loop {
-                let mut row = [SendMsg::new(&[]); FUTURE_ROW];
-                let mut count = 0;
-                for (place, msg) in row.iter_mut().zip(&mut msgs) {
-                    *place = msg;
-                    count += 1;
-                }
-                if count == 0 {
-                    return Ok(handled);
-                }
-                let mut left = &row[..count];
+                let mut row: Row<'m, FUTURE_ROW> = [const { MaybeUninit::uninit() }; FUTURE_ROW];
+                let row = row::fill(&mut row, FUTURE_ROW, &mut msgs);
+                let mut left = row;
                 while !left.is_empty() {
                     let offered = &left[..left.len().min(offer.count)];
                     let sent = self.send_batch(offered).await;
@@ -358,6 +508,9 @@ pub trait AsyncBatchSocket: Sync {
                     wait::require_progress(done)?;
                     handled += done;
                     left = &left[done..];
+                }
+                if row.len() < FUTURE_ROW {
+                    return Ok(handled);
                 }
             }
         }
@@ -394,10 +547,9 @@ pub trait AsyncBatchSocket: Sync {
         async move {
             let all = queue.len();
             while !queue.is_empty() {
-                let max = queue.len();
-                let call = || self.batch_call(&mut |socket| socket.flush(queue));
-                wait::send(self.tokio_socket(), max, call).await?;
-                wait::require_progress(max.saturating_sub(queue.len()))?;
+                let held = queue.len();
+                flush_row(self, queue, ROW).await.1?;
+                wait::require_progress(held.saturating_sub(queue.len()))?;
             }
             Ok(all)
         }
@@ -407,7 +559,7 @@ pub trait AsyncBatchSocket: Sync {
     /// and its error, drops it, and goes on. Returns how many left the queue; subtract the reported ones to get the number
     /// sent.
     ///
-    /// Like [`BatchSocketExt::flush_each`] on a blocking socket. Cancel safe: the queue keeps the datagrams that a dropped
+    /// Like [`BatchSocketExt::flush_each`](crate::BatchSocketExt::flush_each) on a blocking socket. Cancel safe: the queue keeps the datagrams that a dropped
     /// future has neither sent nor reported.
     ///
     /// ```
@@ -438,12 +590,16 @@ pub trait AsyncBatchSocket: Sync {
         Self: Sized,
     {
         async move {
-            let all = queue.len();
+            let (all, mut offer) = (queue.len(), OfferSize::new());
             while !queue.is_empty() {
-                let max = queue.len();
-                let call =
-                    || self.batch_call(&mut |socket| socket.flush_each(queue, &mut on_error));
-                wait::require_progress(wait::send(self.tokio_socket(), max, call).await?)?;
+                let (held, mut failed) = (queue.len(), None);
+                let (offered, sent) = flush_row(self, queue, offer.count).await;
+                offer.record(offered, sent, |error| failed = Some(error))?;
+                if let (Some(error), Some(front)) = (failed, queue.front()) {
+                    on_error(&front, error);
+                    queue.discard_front();
+                }
+                wait::require_progress(held.saturating_sub(queue.len()))?;
             }
             Ok(all)
         }
@@ -487,12 +643,35 @@ pub trait AsyncBatchSocket: Sync {
     {
         async move {
             let socket = self.tokio_socket();
-            // Fails for a socket without an error queue, which would wait for ever.
-            error_queue::drain_errors(socket, &mut [])?;
+            if !Self::Socket::HAS_ERROR_QUEUE {
+                // Fails for a socket without an error queue, which would wait for ever.
+                error_queue::drain_errors(socket, &mut [])?;
+            }
             if reports.is_empty() {
                 return Ok(0);
             }
             wait::errors(socket, || error_queue::drain_errors(socket, reports)).await
         }
     }
+}
+
+/// Sends the front of the queue by one call, at most `max` datagrams. Returns how many it offered, and the result.
+async fn flush_row(
+    socket: &impl AsyncBatchSocket,
+    queue: &mut SendQueue,
+    max: usize,
+) -> (usize, io::Result<usize>) {
+    let (mut offered, mut datagrams) = (0, 0);
+    let mut send = |socket: &dyn BatchSocket| {
+        let mut row = row::row();
+        let row = queue.fill(&mut row, max);
+        offered = row.len();
+        let sent = socket.send_batch(row)?.min(offered);
+        datagrams = row[..sent].iter().map(budget::sent).sum();
+        queue.advance(sent);
+        Ok(sent)
+    };
+    let sent = wait::send(socket.tokio_socket(), max, || socket.batch_call(&mut send)).await;
+    budget::charge(iter::once(datagrams));
+    (offered, sent)
 }

@@ -79,6 +79,27 @@ fn r10_an_asynchronous_error_fails_one_future_and_none_waits_for_it() {
     });
 }
 
+/// A receive that has waited hears from its one call that no more is there, if the kernel says so.
+#[test]
+fn g21_the_next_receive_on_an_idle_socket_makes_no_call() {
+    with_ready_socket(async |socket, addr| {
+        let mut batch = RecvBatch::new(2, 16);
+        assert_eq!(at_once(socket.recv_into(&mut batch)), Ok(1));
+        // In the last round an error ends the call, and the kernel may have more.
+        for (fate, calls) in [(Fate::Kernel, 0), (Fate::Kernel, 0), (Fate::AtMost(1), 1)] {
+            let mut receive = Box::pin(socket.recv_into(&mut batch));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(receive.as_mut().poll(&mut cx).is_pending());
+            fault::script([(Call::RecvMmsg, fate)]);
+            socket.send_to(b"one", addr).await.expect("loopback takes a datagram");
+            assert_eq!(receive.await.expect("it is there"), 1);
+            assert_eq!(fault::finish().len(), 1);
+            assert!(pin!(socket.recv_into(&mut batch)).poll(&mut cx).is_pending());
+            assert_eq!(fault::log().len(), calls);
+        }
+    });
+}
+
 /// An error within a batch shows as a short count only.
 #[test]
 fn a_future_that_sends_each_message_goes_on_past_a_failed_one() {

@@ -13,7 +13,7 @@ use crate::common::{errno, numbered};
 const COUNT: usize = 3_000;
 
 /// Receives `count` datagrams.
-async fn receive(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
+pub async fn receive(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
     let (mut batch, mut got) = (RecvBatch::new(16, 32), Vec::new());
     while got.len() < count {
         socket.recv_into(&mut batch).await.expect("they are sent");

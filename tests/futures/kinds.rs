@@ -93,7 +93,7 @@ fn unix() -> (UnixDatagram, UnixDatagram) {
 /// Any other descriptor.
 #[cfg(unix)]
 fn registered<T: AsRawFd>(socket: T) -> AsyncFd<T> {
-    // tokio 1.36 lacks the replacement.
+    // tokio 1.47 lacks the replacement.
     #[allow(deprecated)]
     AsyncFd::new(socket).expect("in a runtime")
 }

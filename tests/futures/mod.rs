@@ -6,7 +6,9 @@ mod errors;
 mod fair;
 #[cfg(unix)]
 mod full;
+mod idle;
 mod kinds;
+mod polls;
 mod receive;
 #[cfg(target_os = "linux")]
 mod reports;

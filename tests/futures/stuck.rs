@@ -15,7 +15,7 @@ use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
 use mmsg::error_queue::{Report, drain_errors};
-use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue};
+use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue, SendWaiter};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -55,7 +55,7 @@ fn disconnect(socket: &UnixDatagram) {
 
 /// A socket that tokio always considers writable, and its peer, which queues only a few datagrams. They stand in for a
 /// UDP socket after an ICMP error, which on loopback is never full.
-async fn stuck() -> (UdpSocket, UnixDatagram) {
+async fn stuck() -> (Arc<UdpSocket>, UnixDatagram) {
     let (near, far) = (named(), named());
     connect(&near, &far);
     connect(&far, &near);
@@ -66,7 +66,7 @@ async fn stuck() -> (UdpSocket, UnixDatagram) {
     near.ready(Interest::ERROR).await.expect("the error is reported");
     near.send(b"reset").await.expect_err("the connection was reset");
     assert!(near.ready(Interest::WRITABLE).await.expect("it is").is_write_closed());
-    (near, far)
+    (Arc::new(near), far)
 }
 
 /// Fills the peer's queue and returns the number of datagrams.
@@ -78,17 +78,21 @@ fn drain(far: &UnixDatagram, count: usize) {
     (0..count).for_each(|_| assert!(far.recv(&mut [0; 8]).expect("it was sent") > 0));
 }
 
-/// The number of kinds of sending futures.
-const KINDS: usize = 4;
+/// The number of kinds of sends.
+const KINDS: usize = 5;
 
-/// Sends with one kind of future; when it ends, the socket has space.
-async fn send(near: &UdpSocket, kind: usize) {
+/// Sends in one of these ways; when it ends, the socket has space.
+async fn send(near: &Arc<UdpSocket>, kind: usize) {
     let mut queue = SendQueue::new(1_000);
     MSGS.iter().for_each(|msg| queue.push(msg).expect("there is space"));
     let result = match kind {
         0 => near.send_batch(&MSGS).await,
         1 => near.flush(&mut queue).await,
         2 => near.flush_each(&mut queue, |_, error| panic!("{error}")).await,
+        3 => {
+            let mut waiter = SendWaiter::new();
+            poll_fn(|cx| near.poll_send_batch(cx, &mut waiter, &MSGS)).await
+        }
         _ => near.send_each(MSGS, |index, error| panic!("message {index}: {error}")).await,
     };
     result.expect("there is space again");
@@ -268,7 +272,6 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
     for workers in RUNTIMES {
         run(workers, async |clocks| {
             let (near, far) = stuck().await;
-            let near = Arc::new(near);
             let full = fill(&near);
             let senders: Vec<_> = (0..TASKS)
                 .map(|task| {

@@ -1,0 +1,35 @@
+//! The cooperative budget of the task: a unit for each datagram.
+
+use std::task::{Context, Poll, Waker};
+
+use ::tokio::task::coop;
+
+use crate::recv::message::Message;
+use crate::send::coalesce::own_segment_size;
+use crate::send::msg::SendMsg;
+
+/// More units than a task ever has.
+const MAX: usize = u8::MAX as usize;
+
+/// Charges a unit for each of these datagrams, at most those that are left. The next call then yields.
+///
+/// tokio has charged the first: the one for the attempt.
+pub(super) fn charge(datagrams: impl Iterator<Item = usize>) {
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in datagrams.flat_map(|count| 0..count).take(MAX).skip(1) {
+        match coop::has_budget_remaining().then(|| coop::poll_proceed(&mut cx)) {
+            Some(Poll::Ready(unit)) => unit.made_progress(),
+            _ => return,
+        }
+    }
+}
+
+/// The datagrams of a received message.
+pub(super) fn received(message: &Message<'_>) -> usize {
+    message.datagrams().len()
+}
+
+/// The datagrams that a message is sent as.
+pub(super) fn sent(msg: &SendMsg<'_>) -> usize {
+    own_segment_size(msg).map_or(1, |size| msg.len().div_ceil(size.into()))
+}

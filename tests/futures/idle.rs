@@ -1,0 +1,70 @@
+//! A receive that waited for its only datagram has heard that the socket is empty: then tokio no longer takes it for
+//! readable, and the next receive makes no call to learn the same.
+
+use std::pin::pin;
+
+use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use super::{once, run, udp};
+use crate::common::sockets::{settle, udp4};
+
+/// Whether tokio takes the socket for readable.
+async fn is_readable(socket: &UdpSocket) -> bool {
+    once(pin!(socket.ready(Interest::READABLE))).await.is_some()
+}
+
+/// Receives `count` datagrams after the call has begun to wait.
+async fn after_a_wait(
+    socket: &impl AsyncBatchSocket<Socket = UdpSocket>,
+    batch: &mut RecvBatch,
+    count: usize,
+) -> bool {
+    let (from, to) = (udp4(), socket.tokio_socket().local_addr().expect("it is bound"));
+    // A receive that finds nothing leaves the socket not readable.
+    assert!(once(pin!(socket.recv_into(batch))).await.is_none());
+    let send = async {
+        (0..count).for_each(|_| assert_eq!(from.send_to(b"hello", to).expect("it is taken"), 5));
+        settle();
+    };
+    let (received, ()) = tokio::join!(socket.recv_into(batch), send);
+    assert!(received.expect("it is there") > 0);
+    is_readable(socket.tokio_socket()).await
+}
+
+/// Its calls go to the socket, but that is for it alone to know.
+struct Forwards(UdpSocket);
+
+impl AsyncBatchSocket for Forwards {
+    type Socket = UdpSocket;
+
+    fn tokio_socket(&self) -> &UdpSocket {
+        &self.0
+    }
+
+    fn batch_call(
+        &self,
+        call: &mut dyn FnMut(&dyn BatchSocket) -> std::io::Result<usize>,
+    ) -> std::io::Result<usize> {
+        self.0.batch_call(call)
+    }
+}
+
+#[test]
+fn g21_the_only_datagram_of_an_idle_socket_leaves_it_not_readable() {
+    run(async {
+        let mut batch = RecvBatch::for_gro(4);
+        let (plain, offload) = (udp().0, Offload::new(udp().0).expect("a UDP socket"));
+        for _ in 0..3 {
+            // Windows does not say whether more is there.
+            assert_eq!(after_a_wait(&plain, &mut batch, 1).await, cfg!(windows));
+            assert_eq!(after_a_wait(&offload, &mut batch, 1).await, cfg!(windows));
+            assert_eq!(after_a_wait(&&plain, &mut batch, 1).await, cfg!(windows));
+        }
+        // More than one, one slot, or an implementation of another type: the next call asks the kernel.
+        assert!(after_a_wait(&plain, &mut batch, 2).await);
+        assert!(after_a_wait(&udp().0, &mut RecvBatch::new(1, 32), 1).await);
+        assert!(after_a_wait(&Forwards(udp().0), &mut batch, 1).await);
+    });
+}

@@ -1,0 +1,149 @@
+//! The `poll_` functions.
+
+use std::future::poll_fn;
+use std::io::IoSliceMut;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use mmsg::{AsyncBatchSocket, Offload, RecvBatch, SendMsg, SendWaiter};
+use socket2::SockRef;
+
+use super::{once, run, udp};
+use crate::common::sockets::udp4;
+use crate::common::{TIME_LIMIT, is_wine};
+
+#[test]
+fn a_polled_receive_waits_and_then_takes_what_is_there() {
+    run(async {
+        let ((plain, _), (offload, _), from) = (udp(), udp(), udp4());
+        let offload = Offload::new(offload).expect("a UDP socket");
+        let (mut batch, mut memory) = (RecvBatch::for_gro(4), vec![0; 65_535]);
+        for round in 0..4 {
+            for use_offload in [false, true] {
+                let near = if use_offload { offload.get_ref() } else { &plain };
+                let to = near.local_addr().expect("it is bound");
+                let send = async {
+                    tokio::task::yield_now().await;
+                    from.send_to(b"hello", to).expect("loopback takes it")
+                };
+                let mut len = 0;
+                let received = if round % 2 == 0 {
+                    let receive = poll_fn(|cx| match use_offload {
+                        false => plain.poll_recv_into(cx, &mut batch),
+                        true => offload.poll_recv_into(cx, &mut batch),
+                    });
+                    let (received, _) = tokio::join!(receive, send);
+                    len = batch.message(0).expect("one came").len();
+                    received
+                } else {
+                    let mut buffers = [IoSliceMut::new(&mut memory)];
+                    let receive = poll_fn(|cx| match use_offload {
+                        false => plain.poll_recv_slices(cx, &mut buffers, |_, m| len = m.len()),
+                        true => offload.poll_recv_slices(cx, &mut buffers, |_, m| len = m.len()),
+                    });
+                    tokio::join!(receive, send).0
+                };
+                assert_eq!((received.expect("it is there"), len), (1, 5));
+            }
+        }
+        assert_eq!(offload.counters().received, 4);
+    });
+}
+
+#[test]
+fn a_polled_receive_ends_with_the_socket() {
+    if is_wine() {
+        return crate::common::skip("polls: the end", "Wine reports no event for it");
+    }
+    run(async {
+        let (to, addr) = udp();
+        to.connect(addr).await.expect("connecting only stores the peer");
+        let mut batch = RecvBatch::new(4, 32);
+        let mut receive = pin!(poll_fn(|cx| to.poll_recv_into(cx, &mut batch)));
+        assert!(once(receive.as_mut()).await.is_none());
+        SockRef::from(&to).shutdown(std::net::Shutdown::Read).expect("it is connected");
+        let ended = tokio::time::timeout(TIME_LIMIT, receive).await.expect("it is woken");
+        assert_eq!(ended.expect("no error"), 0);
+    });
+}
+
+/// Each sender has a waiter, and each is woken.
+#[cfg(unix)]
+#[test]
+fn every_polled_sender_is_woken() {
+    use super::full::receive;
+    const SENDERS: usize = 3;
+    const EACH: usize = 1_000;
+    run(async {
+        let (near, far) = super::narrow();
+        let near = Arc::new(near);
+        let senders: Vec<_> = (0..SENDERS)
+            .map(|_| {
+                let near = Arc::clone(&near);
+                tokio::spawn(async move {
+                    let (mut waiter, msgs) = (SendWaiter::new(), [SendMsg::new(b"polled"); 7]);
+                    let (mut sent, mut pending) = (0, 0);
+                    while sent < EACH {
+                        let msgs = &msgs[..7.min(EACH - sent)];
+                        let send = |cx: &mut std::task::Context<'_>| {
+                            let polled = near.poll_send_batch(cx, &mut waiter, msgs);
+                            pending += usize::from(polled.is_pending());
+                            polled
+                        };
+                        sent += poll_fn(send).await.expect("there is space");
+                    }
+                    assert!(pending > 0, "it was never full");
+                })
+            })
+            .collect();
+        // By now all wait.
+        tokio::task::yield_now().await;
+        assert_eq!(receive(&far, SENDERS * EACH).await.len(), SENDERS * EACH);
+        for sender in senders {
+            sender.await.expect("it does not panic");
+        }
+    });
+}
+
+/// For traits that first ask whether a socket is writable.
+#[cfg(unix)]
+#[test]
+fn a_polled_send_of_no_messages_waits_for_space() {
+    run(async {
+        let (near, far) = super::narrow();
+        let near = Arc::new(near);
+        near.writable().await.expect("tokio learns that it is");
+        let mut waiter = SendWaiter::new();
+        let mut ready =
+            async || poll_fn(|cx| Poll::Ready(near.poll_send_batch(cx, &mut waiter, &[]))).await;
+        assert!(matches!(ready().await, Poll::Ready(Ok(0))));
+        while near.try_send(b"full").is_ok() {}
+        assert!(ready().await.is_pending());
+        let mut batch = RecvBatch::new(64, 8);
+        while ready().await.is_pending() {
+            far.recv_into(&mut batch).await.expect("it was sent");
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// A runtime without time is found out by the first call that waits, not by the first ICMP error.
+#[test]
+fn g1_a_runtime_without_time_is_found_out_by_the_first_wait() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    runtime.expect("a runtime").block_on(async {
+        let (socket, addr) = udp();
+        let received = tokio::spawn(async move {
+            let mut batch = RecvBatch::new(4, 32);
+            socket.recv_into(&mut batch).await
+        });
+        let panic = received.await.expect_err("nothing was sent").into_panic();
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text");
+        assert!(text.contains("enable_time"), "{text}");
+        // What does not wait works.
+        let (socket, _) = udp();
+        assert_eq!(socket.send_batch(&[SendMsg::to(addr, b"x")]).await.expect("it is taken"), 1);
+    });
+}
