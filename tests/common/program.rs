@@ -126,6 +126,11 @@ impl Program {
         self.out.recv_timeout(PATIENCE).expect("a line is printed")
     }
 
+    /// The next line of its errors.
+    pub fn err_line(&self) -> String {
+        self.err.recv_timeout(PATIENCE).expect("an error is printed")
+    }
+
     /// Waits until the program ends.
     pub fn wait(mut self) -> Ended {
         // A hanging program keeps its pipes open, so its lines never end.

@@ -75,7 +75,8 @@ fn run(options: &Options) -> Result<(), String> {
     let path = options.config.display();
     let text =
         std::fs::read_to_string(&options.config).map_err(|error| format!("{path}: {error}"))?;
-    let config = Config::parse(&text).map_err(|error| format!("{path}: {error}"))?;
+    let mut note = |said| _ = writeln!(io::stderr(), "{path}: {said}");
+    let config = Config::parse(&text, &mut note).map_err(|error| format!("{path}: {error}"))?;
     let stem = options.config.file_stem().unwrap_or_default().to_string_lossy();
     let device = options.device.as_deref().unwrap_or(&stem);
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("tokio: {error}"))?;
@@ -107,18 +108,21 @@ async fn serve(
 ) -> Result<(), String> {
     let on = |kind| signal(kind).map_err(|error| format!("signals: {error}"));
     let (mut int, mut term) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
-    let (writer, reader) = tun.ends();
+    let ((writer, reader), has_peers) = (tun.ends(), !config.peers.is_empty());
     let mut device = DeviceBuilder::new()
         .with_udp(udp)
         .with_ip_pair(writer, reader)
         .with_private_key(config.private_key)
         .with_listen_port(config.port)
+        .with_fwmark(config.mark)
         .with_peers(config.peers)
         .build()
         .await
         .map_err(|error| error.to_string())?;
     let port = device.read(async |device| device.listen_port()).await;
-    say(format_args!("listening on port {port}, device {name}\n"));
+    // gotatun binds no socket without peers.
+    let port = if has_peers { format!("listening on port {port}") } else { "no [Peer]".to_owned() };
+    say(format_args!("{port}, device {name}\n"));
     let ended = tokio::select! {
         () = device.wait() => Err(format!("TUN device {name} is gone, or the UDP socket failed")),
         _ = int.recv() => Ok(()),

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -46,7 +47,8 @@ impl Tun {
             return Err(format!("there is no /dev/net/tun: {hint}"));
         }
         let mut builder = DeviceBuilder::new().name(name).mtu(config.mtu).offload(offload);
-        for address in &config.addresses {
+        // Of IPv4, the builder keeps the address that comes last, here the first of the file.
+        for address in config.addresses.iter().rev() {
             builder = match address {
                 IpNetwork::V4(v4) => builder.ipv4(v4.ip(), v4.prefix(), None),
                 IpNetwork::V6(v6) => builder.ipv6(v6.ip(), v6.prefix()),
@@ -62,6 +64,18 @@ impl Tun {
             };
             format!("TUN device {name}: {error}{hint}")
         })?;
+        let others = config.addresses.iter().filter(|address| address.is_ipv4()).skip(1);
+        for address in others {
+            let address = address.to_string();
+            let status =
+                Command::new("ip").args(["address", "add", &address, "dev", name]).status();
+            let why = match status {
+                Ok(status) if status.success() => continue,
+                Ok(status) => status.to_string(),
+                Err(error) => error.to_string(),
+            };
+            return Err(format!("ip address add {address} dev {name}: {why}"));
+        }
         let [reads, read, unfit, writes, written, rejected] = Default::default();
         let mtu = config.mtu;
         Ok(Self { device, mtu, offload, reads, read, unfit, writes, written, rejected })

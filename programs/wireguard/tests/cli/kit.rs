@@ -90,7 +90,12 @@ impl Node {
     #[track_caller]
     pub fn start(config: &Path, args: &[&str]) -> Self {
         let config = config.to_str().expect("cargo's folders have names in UTF-8");
-        let program = Program::start(WIREGUARD, [config].iter().chain(args));
+        Self::started(Program::start(WIREGUARD, [config].iter().chain(args)))
+    }
+
+    /// Waits for the program's first line.
+    #[track_caller]
+    pub fn started(program: Program) -> Self {
         let line = program.line();
         let rest = line.strip_prefix("listening on port ").expect("the first line says where");
         let port = rest.split(',').next().and_then(|port| port.parse().ok()).expect("a port");

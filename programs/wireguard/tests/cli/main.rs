@@ -5,6 +5,7 @@
 mod addresses;
 #[path = "../../../../tests/common/mod.rs"]
 mod common;
+mod configured;
 mod faults;
 mod kit;
 #[path = "../../../../tests/common/program.rs"]
