@@ -17,7 +17,7 @@ const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 
 /// Number of calls of each kind: on each backend, for each family, direct and through `dyn`.
 fn calls() -> usize {
-    repetitions(10_000, 300)
+    repetitions(1_000, 300)
 }
 
 /// The largest batch size.

@@ -20,7 +20,7 @@ const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 
 /// Rounds of each call. An emulated machine is about fifty times slower and allocates in the same way.
 fn rounds() -> usize {
-    repetitions(10_000, 100)
+    repetitions(1_000, 100)
 }
 
 /// Completes a future and also returns the allocations of all its polls.

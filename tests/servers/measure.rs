@@ -28,19 +28,19 @@ pub fn wait_for_descriptors(name: &str, pid: u32, most: usize) {
     }
 }
 
-/// Waits for a second in which the process uses less than 2 % of a CPU. A spinning process never has one, however
-/// busy the machine is.
+/// Waits for a quarter of a second in which the process uses less than 4 % of a CPU. A spinning process never has one,
+/// however busy the machine is.
 pub fn wait_for_rest(name: &str, pid: u32) {
-    let second = Duration::from_secs(1);
+    let window = Duration::from_millis(250);
     let end = Instant::now() + PATIENCE;
     loop {
         let before = processor_time(pid);
-        thread::sleep(second);
+        thread::sleep(window);
         let taken = processor_time(pid) - before;
-        if taken < second / 50 {
+        if taken < window / 25 {
             return;
         }
-        assert!(Instant::now() < end, "{name}: takes {taken:?} a second with nothing to do");
+        assert!(Instant::now() < end, "{name}: takes {taken:?} of {window:?} with nothing to do");
     }
 }
 

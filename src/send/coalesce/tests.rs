@@ -130,8 +130,9 @@ fn naive(msgs: &[SendMsg<'_>], max_segments: usize) -> Vec<usize> {
     let mut counts = Vec::new();
     let mut rest = msgs;
     while !rest.is_empty() {
-        counts.push(longest(rest, max_segments));
-        rest = &rest[longest(rest, max_segments)..];
+        let count = longest(rest, max_segments);
+        counts.push(count);
+        rest = &rest[count..];
     }
     counts
 }

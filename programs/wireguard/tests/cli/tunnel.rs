@@ -28,12 +28,12 @@ fn files_pass_both_ways(test: &str, args: [&[&str]; 2]) {
     with_nodes(test, |far| {
         let (near, there) = nodes(test, &far, FAR.into(), args);
         for address in FAR_INSIDE {
-            exchange(&far, address, 3 << 20);
+            exchange(&far, address, 1 << 20);
         }
         for counters in [near.stop(), there.stop()] {
             assert_nothing_lost(&counters);
-            assert!(number(&counters, "tun written: packets") > 4000, "{counters}");
-            assert!(number(&counters, "received") > 6 << 20, "{counters}");
+            assert!(number(&counters, "tun written: packets") > 1300, "{counters}");
+            assert!(number(&counters, "received") > 2 << 20, "{counters}");
         }
     });
 }
@@ -186,7 +186,7 @@ fn many_peers_share_a_node() {
             .collect();
         // Three in a row to each peer, the last shorter, as in a GSO batch.
         let datagram = |peer: u8, number: usize| bytes(peer.into(), 1000 - 100 * (number / 2));
-        for _ in 0..20 {
+        for _ in 0..5 {
             for (peer, socket) in (0..).zip(&there) {
                 for number in 0..3 {
                     let to = socket.local_addr().expect("it is bound");
