@@ -59,6 +59,7 @@
 //! | set fragmentation, buffers, ports, pacing, busy polling | [`options`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
 //! | QUIC with [quinn](https://docs.rs/quinn) | `mmsg_quinn::TokioRuntime`, in the crate [mmsg-quinn](https://docs.rs/mmsg-quinn) |
+//! | QUIC with [noq](https://docs.rs/noq), iroh's | `mmsg_noq::TokioRuntime`, in the crate [mmsg-noq](https://docs.rs/mmsg-noq) |
 //! | quinn-udp's API | the crate [mmsg-quinn-udp](https://docs.rs/mmsg-quinn-udp) |
 //! | serve one port by several threads | a socket for each, by the crate [mmsg-reuseport](https://docs.rs/mmsg-reuseport) |
 //! | keep header memory yourself, or pass flags | [`MmsgBuf`] |

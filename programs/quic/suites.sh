@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # programs/quic/suites.sh [FOLDER]
 #
-# Runs the tests of quinn-udp and quinn on this crate, in the versions of Cargo.lock and from cargo's copies of the
+# Runs the tests of quinn-udp, quinn and noq on this crate, in the versions of Cargo.lock and from cargo's copies of the
 # sources:
 #   1. quinn-udp 0.6's tests on crates/quinn-udp, by one line of their Cargo.toml;
 #   2. quinn's tests on a quinn built with crates/quinn-udp in place of quinn-udp 0.5;
-#   3. quinn's tests on crates/quinn, with only the runtime replaced.
+#   3. quinn's tests on crates/quinn, and noq's on crates/noq, with only the runtime replaced.
 # FOLDER (target/suites) holds the sources and builds. It may be deleted at any time. The folders udp and stock in it
 # have quinn-udp's benchmark too, on this crate and on quinn-udp: cargo bench --bench throughput
 set -eu -o pipefail
@@ -26,11 +26,11 @@ for package in json.load(sys.stdin)["packages"]:
 read -r quinn quinn_version < <(source_of quinn 0.11)
 read -r _ udp5_version < <(source_of quinn-udp 0.5)
 read -r udp udp_version < <(source_of quinn-udp 0.6)
+read -r noq noq_version < <(source_of noq 1)
 
-rm -rf "$folder"/{udp,stock,patched,adopted}
-mkdir -p "$folder"/{udp,stock,patched/quinn-udp,adopted/tests}
+rm -rf "$folder"/{udp,stock,patched,adopted-*}
+mkdir -p "$folder"/{udp,stock,patched/quinn-udp}
 cp Cargo.lock "$folder/patched/"
-cp Cargo.lock "$folder/adopted/"
 
 # quinn-udp's tests and benchmark are those of a crate that depends on it.
 # dependent FOLDER DEPENDENCY
@@ -81,19 +81,26 @@ sed -e "s/^name = .*/name = \"quinn-udp\"/" -e "s/^version = .*/version = \"$udp
     >"$folder/patched/quinn-udp/Cargo.toml"
 printf '\n[lib]\npath = "%s"\n' "$root/crates/quinn-udp/src/lib.rs" >>"$folder/patched/quinn-udp/Cargo.toml"
 
-# The dependencies of quinn's tests: quinn's own and its dev-dependencies.
-{
-    cat <<END
+# adopt NAME SOURCE VERSION RUNTIME: the tests of quinn or noq in a package whose endpoints have RUNTIME's sockets.
+adopt() {
+    local name=$1 source=$2 version=$3 crate=$4 to=$folder/adopted-$1 file
+    mkdir -p "$to/tests"
+    cp Cargo.lock "$to"
+    # The tests' dependencies are the package's own and its dev-dependencies.
+    {
+        cat <<END
 [workspace]
 
 [package]
-name = "adopted"
+name = "adopted-$name"
 version = "0.0.0"
-edition = "2021"
+edition = "2024"
 
 [features]
-default = ["rustls-ring"]
+default = ["ring", "rustls-ring"]
+ring = []
 rustls-ring = []
+aws-lc-rs = []
 rustls-aws-lc-rs = []
 
 [lib]
@@ -101,41 +108,45 @@ path = "/dev/null"
 
 [dependencies]
 bytes = "1"
-mmsg-quinn = { path = "$root/crates/quinn" }
-proto = { package = "quinn-proto", version = "0.11" }
-quinn = "$quinn_version"
+mmsg-$name = { path = "$root/crates/$name" }
+proto = { package = "$name-proto", version = "${version%.*}" }
+$name = "=$version"
 rustls = { version = "0.23", default-features = false, features = ["ring", "std"] }
 tracing = "0.1"
 
 END
-    sed -n '/^\[dev-dependencies/,/^\[build-dependencies/p' "$quinn/Cargo.toml" | sed '$d'
-} >"$folder/adopted/Cargo.toml"
-adopt() {
-    sed -e 's/use crate::runtime::TokioRuntime/use mmsg_quinn::TokioRuntime/' \
-        -e 's/use crate::{Duration, Instant}/use std::time::{Duration, Instant}/' \
-        -e 's/Arc::new(TokioRuntime)/Arc::new(TokioRuntime::default())/' \
-        -e 's/use super::{/use quinn::{/' -e 's/crate::/quinn::/g' \
-        -e 's/\(quinn::\)\?Endpoint::server(/adopted_server(/' -e 's/\(quinn::\)\?Endpoint::client(/adopted_client(/' "$1"
-    cat <<'END'
+        sed -n '/^\[dev-dependencies/,/^\[\(build-dependencies\|target\)/p' "$source/Cargo.toml" | sed '$d'
+    } >"$to/Cargo.toml"
+    for file in src/tests.rs tests/many_connections.rs; do
+        {
+            sed -e "s/use crate::runtime::TokioRuntime/use $crate::TokioRuntime/" \
+                -e 's/use crate::{Duration, Instant}/use std::time::{Duration, Instant}/' \
+                -e 's/Arc::new(TokioRuntime)/Arc::new(TokioRuntime::default())/' \
+                -e "s/use super::{/use $name::{/" -e "s/crate::/$name::/g" \
+                -e "s/\\($name::\\)\\?Endpoint::server(/adopted_server(/" \
+                -e "s/\\($name::\\)\\?Endpoint::client(/adopted_client(/" "$source/$file"
+            cat <<END
 
-fn adopted(config: Option<quinn::ServerConfig>, addr: std::net::SocketAddr) -> std::io::Result<quinn::Endpoint> {
-    let runtime = std::sync::Arc::new(mmsg_quinn::TokioRuntime::default());
-    quinn::Endpoint::new(Default::default(), config, std::net::UdpSocket::bind(addr)?, runtime)
+fn adopted(config: Option<$name::ServerConfig>, addr: std::net::SocketAddr) -> std::io::Result<$name::Endpoint> {
+    let runtime = std::sync::Arc::new($crate::TokioRuntime::default());
+    $name::Endpoint::new(Default::default(), config, std::net::UdpSocket::bind(addr)?, runtime)
 }
 #[allow(dead_code)]
-fn adopted_server(config: quinn::ServerConfig, addr: std::net::SocketAddr) -> std::io::Result<quinn::Endpoint> {
+fn adopted_server(config: $name::ServerConfig, addr: std::net::SocketAddr) -> std::io::Result<$name::Endpoint> {
     adopted(Some(config), addr)
 }
 #[allow(dead_code)]
-fn adopted_client(addr: std::net::SocketAddr) -> std::io::Result<quinn::Endpoint> {
+fn adopted_client(addr: std::net::SocketAddr) -> std::io::Result<$name::Endpoint> {
     adopted(None, addr)
 }
 END
+        } >"$to/tests/$(basename "${file/src\/tests/$name}")"
+    done
 }
-adopt "$quinn/src/tests.rs" >"$folder/adopted/tests/quinn.rs"
-adopt "$quinn/tests/many_connections.rs" >"$folder/adopted/tests/many_connections.rs"
+adopt quinn "$quinn" "$quinn_version" mmsg_quinn
+adopt noq "$noq" "$noq_version" mmsg_noq
 
-echo "quinn-udp $udp_version, quinn $quinn_version"
+echo "quinn-udp $udp_version, quinn $quinn_version, noq $noq_version"
 export CARGO_TARGET_DIR=$folder/target
 status=0
 cd "$folder/udp"
@@ -143,6 +154,8 @@ cargo test --test tests || status=1
 # Two of quinn's tests allow themselves 100 ms: on a busy machine they may fail with "timeout" or "ConnectionClosed".
 cd "$folder/patched"
 cargo test --no-fail-fast -p quinn --lib --test many_connections -- --include-ignored || status=1
-cd "$folder/adopted"
-cargo test --no-fail-fast --tests -- --include-ignored || status=1
+for name in quinn noq; do
+    cd "$folder/adopted-$name"
+    cargo test --no-fail-fast --tests -- --include-ignored || status=1
+done
 exit $status

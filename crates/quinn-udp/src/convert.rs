@@ -1,8 +1,10 @@
-//! A transmit as this library's options, and a received message as quinn's metadata.
+//! A transmit as this library's options, and a received message as QUIC's metadata.
+//!
+//! mmsg-quinn and mmsg-noq link to this file: the types have the same names and fields in quinn, noq and here.
 
 use mmsg::{Message, SendMeta};
 
-use crate::{EcnCodepoint, RecvMeta, Transmit};
+use crate::udp::{EcnCodepoint, RecvMeta, Transmit};
 
 /// The options of a transmit. A segment size that is not shorter than the contents says nothing.
 pub(crate) fn send_meta(transmit: &Transmit<'_>) -> SendMeta {

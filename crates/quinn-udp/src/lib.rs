@@ -40,10 +40,10 @@
 
 mod convert;
 mod state;
-mod types;
+mod udp;
 
 pub use state::UdpSocketState;
-pub use types::{
+pub use udp::{
     EcnCodepoint, RecvMeta, Transmit, TransportError, TransportErrorPayload, UdpSockRef,
 };
 

@@ -1,7 +1,6 @@
 //! The state of a socket, and the calls on it.
 
 use std::io::{self, IoSliceMut};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -67,7 +66,6 @@ macro_rules! warn {
 #[derive(Debug)]
 pub struct UdpSocketState {
     offload: OffloadState,
-    gro: AtomicBool,
     may_fragment: bool,
     last_logged: Mutex<Option<Instant>>,
 }
@@ -85,8 +83,7 @@ impl UdpSocketState {
         let _ = (Ancillary::DEST | Ancillary::TOS | Ancillary::TIMESTAMP).enable(socket)?;
         let may_fragment = Fragmentation::Probe.set(socket).is_err();
         let offload = OffloadState::new(socket)?;
-        let gro = AtomicBool::new(offload.gro());
-        Ok(Self { offload, gro, may_fragment, last_logged: Mutex::new(None) })
+        Ok(Self { offload, may_fragment, last_logged: Mutex::new(None) })
     }
 
     /// As [`try_send`](Self::try_send), but logs all errors except `WouldBlock` instead of returning them, at most one a
@@ -145,8 +142,8 @@ impl UdpSocketState {
     ) -> io::Result<usize> {
         let count = bufs.len().min(meta.len()).min(BATCH_SIZE);
         let bufs = &mut bufs[..count];
-        if self.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
-            self.disable_gro(&socket)?;
+        if self.offload.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
+            self.offload.disable_gro(&*socket.0)?;
         }
         let mut each = |i: usize, message: Message<'_>| {
             let extra = message.meta();
@@ -155,8 +152,7 @@ impl UdpSocketState {
             meta[i].timestamp =
                 extra.timestamp.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         };
-        // Not by `offload`, whose receives refuse short buffers.
-        socket.0.recv_slices(bufs, &mut each)
+        self.offload.on(&*socket.0).recv_slices(bufs, &mut each)
     }
 
     /// Has the system queue ICMP errors for [`recv_transport_error`](Self::recv_transport_error): Linux and Android. Does
@@ -205,7 +201,7 @@ impl UdpSocketState {
     /// How many datagrams one buffer may receive: 1 without GRO. For GRO, each buffer needs 65,527 bytes.
     #[must_use]
     pub fn gro_segments(&self) -> usize {
-        if self.gro() { MAX_COALESCED } else { 1 }
+        if self.offload.gro() { MAX_COALESCED } else { 1 }
     }
 
     /// Turns GRO off, for good. quinn-udp has this function on Windows, where GRO is off here.
@@ -223,8 +219,8 @@ impl UdpSocketState {
     /// `Unsupported` if it shall be on and is off; else the system's error.
     pub fn set_gro(&self, socket: UdpSockRef<'_>, enable: bool) -> io::Result<()> {
         match enable {
-            false => self.disable_gro(&socket),
-            true if self.gro() => Ok(()),
+            false => self.offload.disable_gro(&*socket.0),
+            true if self.offload.gro() => Ok(()),
             true => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -269,16 +265,6 @@ impl UdpSocketState {
     #[must_use]
     pub fn may_fragment(&self) -> bool {
         self.may_fragment
-    }
-
-    fn gro(&self) -> bool {
-        self.gro.load(Ordering::Relaxed)
-    }
-
-    fn disable_gro(&self, socket: &UdpSockRef<'_>) -> io::Result<()> {
-        let _ = Ancillary::GRO.disable(&*socket.0)?;
-        self.gro.store(false, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Logs an error, at most once a minute.

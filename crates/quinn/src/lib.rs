@@ -45,6 +45,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod convert;
+mod shared;
 mod socket;
 
 use std::future::Future;
@@ -56,6 +58,7 @@ use std::time::Instant;
 
 use mmsg::Offload;
 use mmsg::offload::OffloadBuilder;
+use quinn::udp;
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
 pub use socket::Socket;
 

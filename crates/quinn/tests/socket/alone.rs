@@ -1,4 +1,4 @@
-//! The socket without quinn: its methods are called as quinn calls them.
+//! The socket without endpoints: its methods are called as endpoints call them.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvBatch, SendMeta, SendMsg};
-use mmsg_quinn::Socket;
-use quinn::AsyncUdpSocket;
 use quinn::udp::{EcnCodepoint, RecvMeta};
 
-use crate::kit::{bind, run, run_threaded, send, socket, transmit};
+use crate::kit::{bind, recv, run, run_threaded, send, socket, transmit};
+use crate::own;
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -43,7 +42,7 @@ fn a_transmit_has_its_ecn_bits_and_its_source() {
             receiver.recv_into(&mut batch).expect("a datagram");
             let datagram = batch.iter().next().expect("a datagram");
             assert_eq!(datagram.data(), b"hello");
-            assert_eq!(datagram.addr(), socket.local_addr().ok());
+            assert_eq!(datagram.addr(), socket.offload().get_ref().local_addr().ok());
             if cfg!(target_os = "linux") {
                 assert_eq!(datagram.meta().ecn(), Some(expected));
             }
@@ -77,20 +76,16 @@ fn a_segmented_transmit_is_its_datagrams_in_order() {
 fn received_datagrams_have_their_ecn_bits_destination_and_segments() {
     run(async {
         let (socket, sender) = (socket(), Offload::new(bind()).unwrap());
-        let to = socket.local_addr().unwrap();
+        let to = socket.offload().get_ref().local_addr().unwrap();
         let meta = SendMeta::new().with_ecn(Ecn::Ect0);
         let data = crate::kit::content(5000, 2);
         let msgs: Vec<_> = data.chunks(1200).map(|d| SendMsg::to(to, d).with_meta(&meta)).collect();
         assert_eq!(sender.send_batch(&msgs).unwrap(), 5);
 
-        let mut memory = vec![0; 32 * 65_535];
         let mut received = Vec::new();
         while received.len() < data.len() {
-            let mut bufs: Vec<_> = memory.chunks_mut(65_535).map(IoSliceMut::new).collect();
-            let mut metas = [RecvMeta::default(); 32];
-            let count = poll_fn(|cx| socket.poll_recv(cx, &mut bufs, &mut metas)).await.unwrap();
-            for (meta, buf) in metas[..count].iter().zip(&bufs) {
-                received.extend_from_slice(&buf[..meta.len]);
+            for (meta, data) in recv(&socket, 65_535).await {
+                received.extend(data);
                 assert_eq!(meta.addr, sender.get_ref().local_addr().unwrap());
                 assert!(meta.stride == 1200 || meta.stride == 200, "{meta:?}");
                 if cfg!(target_os = "linux") {
@@ -110,19 +105,15 @@ fn received_datagrams_have_their_ecn_bits_destination_and_segments() {
 fn buffers_for_one_datagram_each_receive_without_gro() {
     run(async {
         let (socket, sender) = (socket(), Offload::new(bind()).unwrap());
-        let to = socket.local_addr().unwrap();
+        let to = socket.offload().get_ref().local_addr().unwrap();
         let data = crate::kit::content(2400, 3);
         let msgs: Vec<_> = data.chunks(1200).map(|d| SendMsg::to(to, d)).collect();
         // This GSO batch arrives before GRO is off, and may be lost as a coalesced message.
         assert_eq!(sender.send_batch(&msgs).unwrap(), 2);
         let mut received = Vec::new();
         while !received.ends_with(&data) {
-            let mut memory = [[0; 1472]; 4];
-            let mut bufs = memory.each_mut().map(|buf| IoSliceMut::new(buf));
-            let mut metas = [RecvMeta::default(); 4];
-            let count = poll_fn(|cx| socket.poll_recv(cx, &mut bufs, &mut metas)).await.unwrap();
-            for (meta, buf) in metas[..count].iter().zip(&bufs) {
-                received.extend_from_slice(&buf[..meta.len]);
+            for (_, data) in recv(&socket, 1472).await {
+                received.extend(data);
             }
             assert!(!socket.offload().gro());
             assert_eq!(sender.send_batch(&msgs).unwrap(), 2);
@@ -153,7 +144,10 @@ struct Log(Arc<AtomicUsize>);
 
 impl tracing::Subscriber for Log {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.target() == "mmsg_quinn::socket"
+        matches!(
+            metadata.target(),
+            "mmsg_quinn::socket" | "mmsg_quinn::shared" | "mmsg_noq::shared"
+        )
     }
     fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
         tracing::span::Id::from_u64(1)
@@ -188,7 +182,7 @@ fn several_threads_send_at_once() {
         let (socket, receiver) = (socket(), plain());
         let to = receiver.local_addr().unwrap();
         let tasks = (0..4u8).map(|task| {
-            let socket = Arc::clone(&socket);
+            let socket = socket.clone();
             tokio::spawn(async move {
                 for count in 0..25 {
                     send(&socket, &transmit(to, &[task, count])).await;
@@ -213,18 +207,19 @@ fn a_socket_that_was_shut_down_is_an_error() {
     run(async {
         let std = bind();
         std.connect("127.0.0.1:9").unwrap();
-        let socket = Socket::new(std, Offload::builder()).unwrap();
+        let socket = own::wrap(std, Offload::builder()).unwrap();
         let _ =
             socket2::SockRef::from(socket.offload().get_ref()).shutdown(std::net::Shutdown::Both);
         let mut memory = vec![0; 65_535];
         let mut metas = [RecvMeta::default()];
-        let result =
-            poll_fn(|cx| socket.poll_recv(cx, &mut [IoSliceMut::new(&mut memory)], &mut metas));
+        let result = poll_fn(|cx| {
+            own::poll_recv(&socket, cx, &mut [IoSliceMut::new(&mut memory)], &mut metas)
+        });
         assert_eq!(result.await.unwrap_err().kind(), io::ErrorKind::NotConnected);
     });
 }
 
 #[test]
 fn without_a_runtime_it_is_an_error() {
-    assert!(Socket::new(bind(), Offload::builder()).is_err());
+    assert!(own::wrap(bind(), Offload::builder()).is_err());
 }

@@ -1,20 +1,19 @@
 //! Endpoints on this crate's sockets that trust each other, and transfers between them.
 
 use std::future::{Future, poll_fn};
-use std::io;
+use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use mmsg::Offload;
-use mmsg_quinn::{Socket, TokioRuntime};
 use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
-use quinn::udp::Transmit;
-use quinn::{
-    AsyncUdpSocket, ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig,
-    TransportConfig,
-};
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
+
+use crate::own::{self, Sender, Shared};
 
 /// The longest wait: a test that hangs fails. No test measures it.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -40,33 +39,42 @@ pub fn bind() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").expect("a loopback socket")
 }
 
-/// A socket for quinn with all offloads.
-pub fn socket() -> Arc<Socket> {
-    Arc::new(Socket::new(bind(), Offload::builder()).expect("a socket for quinn"))
+/// A socket for endpoints with all offloads.
+pub fn socket() -> Shared {
+    own::wrap(bind(), Offload::builder()).expect("a socket for endpoints")
 }
 
 pub fn transmit(destination: SocketAddr, contents: &[u8]) -> Transmit<'_> {
     Transmit { destination, ecn: None, contents, segment_size: None, src_ip: None }
 }
 
-/// Sends as quinn's connections do.
-pub async fn send(socket: &Arc<Socket>, transmit: &Transmit<'_>) {
-    let mut poller = Arc::clone(socket).create_io_poller();
-    loop {
-        poll_fn(|cx| poller.as_mut().poll_writable(cx)).await.expect("an open socket");
-        match socket.try_send(transmit) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            result => return result.expect("no other error"),
-        }
-    }
+/// Sends, and waits while the socket is full.
+pub async fn send(socket: &Shared, transmit: &Transmit<'_>) {
+    let mut sender = Sender::new(socket);
+    poll_fn(|cx| sender.poll_send(cx, transmit)).await;
+}
+
+/// Sends, and returns whether the socket had space.
+pub fn try_send(socket: &Shared, transmit: &Transmit<'_>) -> bool {
+    let mut cx = Context::from_waker(Waker::noop());
+    Sender::new(socket).poll_send(&mut cx, transmit).is_ready()
+}
+
+/// Receives messages into buffers of `len` bytes, and returns each with its bytes.
+pub async fn recv(socket: &Shared, len: usize) -> Vec<(RecvMeta, Vec<u8>)> {
+    let (mut memory, mut metas) = (vec![0; 4 * len], [RecvMeta::default(); 4]);
+    let mut bufs: Vec<_> = memory.chunks_mut(len).map(IoSliceMut::new).collect();
+    let count = poll_fn(|cx| own::poll_recv(socket, cx, &mut bufs, &mut metas)).await;
+    let received = metas[..count.expect("an open socket")].iter().zip(&bufs);
+    received.map(|(meta, buf)| (*meta, buf[..meta.len].to_vec())).collect()
 }
 
 /// A server and a client, and the socket of each.
 pub struct Pair {
     pub server: Endpoint,
     pub client: Endpoint,
-    pub server_socket: Arc<Socket>,
-    pub client_socket: Arc<Socket>,
+    pub server_socket: Shared,
+    pub client_socket: Shared,
     pub trust: ClientConfig,
 }
 
@@ -89,9 +97,9 @@ impl Pair {
         trust.transport_config(transport);
 
         let (server_socket, client_socket) = (socket(), socket());
-        let server = endpoint(Some(config), &server_socket).expect("a server");
-        let mut client = endpoint(None, &client_socket).expect("a client");
-        client.set_default_client_config(trust.clone());
+        let server = own::endpoint(Some(config), &server_socket).expect("a server");
+        let client = own::endpoint(None, &client_socket).expect("a client");
+        let client = own::trusting(client, &trust);
         Self { server, client, server_socket, client_socket, trust }
     }
 
@@ -111,11 +119,6 @@ impl Pair {
         let (client, server) = tokio::join!(connecting, accepted);
         (client.expect("a connection"), server.expect("a connection"))
     }
-}
-
-fn endpoint(config: Option<ServerConfig>, socket: &Arc<Socket>) -> io::Result<Endpoint> {
-    let (socket, runtime) = (Arc::clone(socket), Arc::new(TokioRuntime::default()));
-    Endpoint::new_with_abstract_socket(EndpointConfig::default(), config, socket, runtime)
 }
 
 /// Pseudo-random bytes, so that misplaced data shows.

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::net::UdpSocket;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use quinn::{ConnectionError, TransportConfig, VarInt};
 
 use crate::kit::{Pair, content, run, run_threaded, transfer};
+use crate::own;
 
 #[test]
 fn an_idle_connection_is_kept_alive() {
@@ -36,10 +36,7 @@ fn an_idle_connection_without_it_ends() {
 }
 
 /// Waits until a socket is gone: then its address is free.
-async fn assert_freed<T>(socket: &Weak<T>, addr: std::net::SocketAddr) {
-    while socket.strong_count() > 0 {
-        tokio::task::yield_now().await;
-    }
+async fn assert_freed(addr: std::net::SocketAddr) {
     loop {
         match UdpSocket::bind(addr) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -75,9 +72,9 @@ async fn end_in_mid_flight() -> bool {
     });
     let mut stream = client.accept_uni().await.expect("a stream");
     let mut received = 0;
+    let mut chunk = vec![0; 1 << 16];
     while received < 4 << 20 {
-        let chunk = stream.read_chunk(usize::MAX, true).await.expect("bytes");
-        received += chunk.expect("no end").bytes.len();
+        received += stream.read(&mut chunk).await.expect("bytes").expect("no end");
     }
 
     pair.server.close(7u32.into(), b"over");
@@ -96,9 +93,8 @@ async fn end_in_mid_flight() -> bool {
     pair.client.wait_idle().await;
 
     let addr = pair.addr();
-    let socket = Arc::downgrade(&pair.server_socket);
     drop((client, server, stream, pair));
-    assert_freed(&socket, addr).await;
+    assert_freed(addr).await;
     is_known
 }
 
@@ -109,13 +105,14 @@ fn a_socket_that_was_replaced_is_freed() {
         let (client, server) = pair.connect().await;
         let Pair { server: server_endpoint, client: client_endpoint, client_socket, .. } = pair;
         let addr = client_endpoint.local_addr().expect("a bound socket");
-        let socket = Arc::downgrade(&client_socket);
         drop(client_socket);
         client_endpoint.rebind(crate::kit::bind()).expect("another socket");
         // quinn reads the old socket until a datagram arrives at the new one.
         transfer(&client, &server, 1 << 20, 1).await;
         transfer(&server, &client, 1 << 20, 2).await;
-        assert_freed(&socket, addr).await;
+        if own::CLOSES_REPLACED {
+            assert_freed(addr).await;
+        }
         drop(server_endpoint);
     });
 }
@@ -132,7 +129,7 @@ fn a_runtime_that_ends_in_mid_flight_ends() {
                 while stream.write_all(&data).await.is_ok() {}
             });
             let mut stream = client.accept_uni().await.expect("a stream");
-            assert!(stream.read_chunk(usize::MAX, true).await.expect("bytes").is_some());
+            assert!(stream.read(&mut [0; 100]).await.expect("bytes").is_some());
             pair
         };
         // The endpoints outlive their runtime.

@@ -8,6 +8,7 @@ mod common;
 mod full;
 mod kit;
 mod life;
+mod own;
 mod relay;
 mod transfers;
 #[cfg(target_os = "linux")]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use mmsg::Offload;
 use mmsg::options::Fragmentation;
-use mmsg_quinn::{Socket, TokioRuntime};
-use quinn::{Endpoint, EndpointConfig, TransportConfig};
+use quinn::{Endpoint, EndpointConfig, TokioRuntime, TransportConfig};
 
 use crate::kit::{Pair, bind, run, run_threaded, socket, transfer};
+use crate::own;
 use crate::relay::Relay;
 
 #[test]
@@ -73,7 +73,7 @@ fn one_and_five_percent_of_loss_are_made_up_for() {
             let (client, server) = pair.connect_to(relay.addr()).await;
             transfer(&server, &client, 2 << 20, 3).await;
             transfer(&client, &server, 1 << 20, 4).await;
-            let lost = server.stats().path.lost_packets;
+            let lost = own::lost_packets(&server);
             assert!(relay.dropped() > 0 && lost > 0, "{} dropped, {lost} lost", relay.dropped());
         });
     }
@@ -86,12 +86,12 @@ fn a_client_that_moves_three_times_loses_nothing() {
         let (client, server) = pair.connect().await;
         transfer(&server, &client, 1 << 20, 0).await;
         for seed in 1..4 {
-            let before = server.remote_address();
+            let before = own::remote(&server);
             pair.client.rebind(bind()).expect("another socket");
             transfer(&client, &server, 1 << 20, seed).await;
             transfer(&server, &client, 1 << 20, seed).await;
-            assert_ne!(server.remote_address(), before);
-            assert_eq!(server.remote_address().port(), pair.client.local_addr().unwrap().port());
+            assert_ne!(own::remote(&server), before);
+            assert_eq!(own::remote(&server).port(), pair.client.local_addr().unwrap().port());
         }
     });
 }
@@ -101,20 +101,28 @@ fn a_client_that_moves_three_times_loses_nothing() {
 fn a_client_moves_from_a_socket_without_gro_to_one_with_it() {
     run(async {
         let pair = Pair::new();
-        let without = Socket::new(bind(), Offload::builder().gro(false)).expect("a socket");
-        let mut client = Endpoint::new_with_abstract_socket(
-            EndpointConfig::default(),
-            None,
-            Arc::new(without),
-            Arc::new(TokioRuntime::default()),
-        )
-        .expect("a client");
-        client.set_default_client_config(pair.trust.clone());
+        let without = own::wrap(bind(), Offload::builder().gro(false)).expect("a socket");
+        let client = own::endpoint(None, &without).expect("a client");
+        let client = own::trusting(client, &pair.trust);
         let pair = Pair { client, ..pair };
         let (client, server) = pair.connect().await;
         transfer(&server, &client, 1 << 20, 0).await;
-        pair.client.rebind_abstract(socket()).expect("another socket");
+        own::rebind(&pair.client, &socket());
         transfer(&server, &client, 1 << 20, 1).await;
+    });
+}
+
+#[test]
+fn the_other_end_may_have_the_stock_sockets() {
+    run(async {
+        let pair = Pair::new();
+        let (config, runtime) = (EndpointConfig::default(), Arc::new(TokioRuntime));
+        let client = Endpoint::new(config, None, bind(), runtime).expect("a client");
+        let client = own::trusting(client, &pair.trust);
+        let pair = Pair { client, ..pair };
+        let (client, server) = pair.connect().await;
+        transfer(&server, &client, 4 << 20, 0).await;
+        transfer(&client, &server, 4 << 20, 1).await;
     });
 }
 
@@ -128,7 +136,7 @@ fn the_paths_mtu_is_found() {
         }
         // Loopback carries the longest datagram that quinn probes by default, 1,452 bytes.
         let mut seed = 0;
-        while server.stats().path.current_mtu < 1452 || client.stats().path.current_mtu < 1452 {
+        while own::mtu(&server) < 1452 || own::mtu(&client) < 1452 {
             transfer(&server, &client, 64 << 10, seed).await;
             transfer(&client, &server, 64 << 10, seed).await;
             seed += 1;

@@ -1,0 +1,120 @@
+//! The endpoints of [noq](https://docs.rs/noq), iroh's QUIC, on [mmsg]'s sockets: datagrams in batches, with GSO and GRO.
+//!
+//! noq asks its [`Runtime`] for sockets: pass this crate's [`TokioRuntime`] instead of noq's own.
+//!
+//! ```
+//! use noq::{Endpoint, ServerConfig};
+//! use std::{io, net::{SocketAddr, UdpSocket}, sync::Arc};
+//!
+//! fn listen(config: ServerConfig, addr: SocketAddr) -> io::Result<Endpoint> {
+//!     // Before: Endpoint::server(config, addr)
+//!     let runtime = Arc::new(mmsg_noq::TokioRuntime::default());
+//!     Endpoint::new(Default::default(), Some(config), UdpSocket::bind(addr)?, runtime)
+//! }
+//! ```
+//!
+//! A client passes `None` instead of a `ServerConfig`. [`Endpoint::rebind`](noq::Endpoint::rebind) needs no change,
+//! since it asks the runtime. `Endpoint::server` makes an IPv6 socket dual-stack; with `Endpoint::new` you do.
+//!
+//! # What it does
+//!
+//! A send is one system call, made at once, with up to ten datagrams of one connection as a GSO batch. No datagram
+//! waits outside the kernel. Each connection has its own sender, and each is woken when a full socket has space.
+//!
+//! - If the system rejects a GSO batch, its datagrams are sent one by one in the same call. If the device cannot
+//!   segment at all, noq makes no batches for a minute, and then tries again.
+//! - GSO is off on the kernel releases that [damage batches](mmsg::offload::GsoStatus::OffByKernelRelease).
+//! - QUIC treats a datagram that the system rejects as lost. [`Socket::failed`] counts such datagrams, and `tracing`
+//!   logs the error, at most once a minute.
+//! - Received datagrams have their ECN bits and destination address, if the system reports them. Sent datagrams have
+//!   the ECN bits and source address that noq asks for.
+//! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation::Probe)), so that noq finds
+//!   the path's MTU.
+//!
+//! To turn GSO or GRO off, or to send batches shorter than noq's ten datagrams, pass mmsg's [`OffloadBuilder`]:
+//!
+//! ```
+//! use mmsg::Offload;
+//! let runtime = mmsg_noq::TokioRuntime::new(Offload::builder().max_segments(4));
+//! ```
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod convert;
+mod shared;
+mod socket;
+
+use std::future::Future;
+use std::io;
+use std::net::UdpSocket;
+use std::pin::Pin;
+use std::time::Instant;
+
+use mmsg::Offload;
+use mmsg::offload::OffloadBuilder;
+pub use socket::Socket;
+
+use noq::udp;
+use noq::{AsyncTimer, AsyncUdpSocket, Runtime};
+
+/// The README's code, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// Tokio as noq's runtime, with mmsg's sockets.
+///
+/// ```
+/// use noq::Runtime;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let runtime = mmsg_noq::TokioRuntime::default();
+/// // What `Endpoint::new` and `Endpoint::rebind` do:
+/// let socket = runtime.wrap_udp_socket(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+/// println!("up to {} datagrams in each message", socket.max_receive_segments());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TokioRuntime {
+    offload: OffloadBuilder,
+}
+
+impl TokioRuntime {
+    /// A runtime whose sockets have these offloads. `default()` turns all of them on.
+    ///
+    /// ```
+    /// use mmsg::Offload;
+    /// use mmsg_noq::TokioRuntime;
+    /// let runtime = TokioRuntime::new(Offload::builder().gso(false));
+    /// ```
+    #[must_use]
+    pub const fn new(offload: OffloadBuilder) -> Self {
+        Self { offload }
+    }
+}
+
+impl Default for TokioRuntime {
+    fn default() -> Self {
+        Self::new(Offload::builder())
+    }
+}
+
+impl Runtime for TokioRuntime {
+    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        noq::TokioRuntime.new_timer(at)
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        noq::TokioRuntime.spawn(future);
+    }
+
+    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Box<dyn AsyncUdpSocket>> {
+        Ok(Box::new(Socket::new(socket, self.offload)?))
+    }
+
+    fn now(&self) -> Instant {
+        noq::TokioRuntime.now()
+    }
+}

@@ -1,0 +1,1 @@
+../../quinn-udp/src/convert.rs

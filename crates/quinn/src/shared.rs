@@ -1,0 +1,119 @@
+//! What the sockets of quinn and of noq have in common. mmsg-noq links to this file.
+
+use std::io::{self, IoSliceMut};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
+
+use mmsg::errors::is_too_big;
+use mmsg::offload::OffloadBuilder;
+use mmsg::options::Fragmentation;
+use mmsg::{Ancillary, BatchSocket, Message, Offload};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+use tokio::runtime::Handle;
+
+use crate::convert::recv_meta;
+use crate::udp::{RecvMeta, Transmit};
+
+/// The maximum number of datagrams in a coalesced message on Linux.
+const MAX_COALESCED: usize = 64;
+/// The longest UDP payload, and so the longest coalesced message.
+const MAX_PAYLOAD: usize = 65_535 - 8;
+/// How many receive errors in a row are skipped, because an endpoint ends at the first error that it gets.
+const MAX_ERRORS: usize = 16;
+/// The minimum time between two logged send errors, as in quinn and noq.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) socket: Offload<UdpSocket>,
+    pub(crate) may_fragment: bool,
+    failed: AtomicU64,
+    last_logged: Mutex<Option<Instant>>,
+}
+
+impl Shared {
+    /// Turns on ECN bits, destination addresses and don't-fragment where the system supports them.
+    pub(crate) fn new(socket: std::net::UdpSocket, offload: OffloadBuilder) -> io::Result<Self> {
+        Handle::try_current().map_err(io::Error::other)?;
+        let may_fragment = Fragmentation::Probe.set(&socket).is_err();
+        let _ = (Ancillary::TOS | Ancillary::DEST).enable(&socket)?;
+        socket.set_nonblocking(true)?;
+        let socket = offload.build(UdpSocket::from_std(socket)?)?;
+        let (failed, last_logged) = (AtomicU64::new(0), Mutex::new(None));
+        Ok(Self { socket, may_fragment, failed, last_logged })
+    }
+
+    /// How many datagrams the system did not accept.
+    pub(crate) fn failed(&self) -> u64 {
+        // `dropped` has the datagrams of rejected GSO batches that could not be sent.
+        self.failed.load(Ordering::Relaxed) + self.socket.counters().dropped
+    }
+
+    /// Counts the datagrams of a transmit that failed, and logs the error as quinn and noq do.
+    #[cold]
+    pub(crate) fn note_failure(&self, error: &io::Error, transmit: &Transmit<'_>) {
+        let len = transmit.contents.len();
+        let size = transmit.segment_size.filter(|size| *size > 0);
+        let datagrams = size.map_or(1, |size| len.div_ceil(size).max(1));
+        self.failed.fetch_add(datagrams as u64, Ordering::Relaxed);
+        // MTU probes end with this error.
+        if is_too_big(error) {
+            return;
+        }
+        let mut last = self.last_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| last.elapsed() > LOG_INTERVAL) {
+            *last = Some(Instant::now());
+            let Transmit { destination, src_ip, ecn, .. } = transmit;
+            tracing::warn!(%error, %destination, ?src_ip, ?ecn, datagrams, "a send failed");
+        }
+    }
+
+    pub(crate) fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let count = bufs.len().min(metas.len());
+        let bufs = &mut bufs[..count];
+        // An endpoint makes its buffers for its first socket: if that one had no GRO, each holds one datagram.
+        if self.socket.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
+            // The receive returns any error.
+            let _ = self.socket.disable_gro(self.socket.get_ref());
+        }
+        let (socket, offload) = (self.socket.get_ref(), self.socket.on(self.socket.get_ref()));
+        let mut errors = 0;
+        loop {
+            ready!(socket.poll_recv_ready(cx))?;
+            let mut each = |i: usize, message: Message<'_>| metas[i] = recv_meta(message);
+            match socket.try_io(Interest::READABLE, || offload.recv_slices(bufs, &mut each)) {
+                // A socket that was shut down never receives again.
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+                Ok(received) => return Poll::Ready(Ok(received)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.is_shut_down() {
+                        return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+                    }
+                }
+                // The error is about an earlier datagram, and is reported once.
+                Err(_) if errors < MAX_ERRORS => errors += 1,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Whether the socket was shut down. tokio then reports it as readable for ever.
+    fn is_shut_down(&self) -> bool {
+        let ready = pin!(self.socket.get_ref().ready(Interest::READABLE));
+        let ready = ready.poll(&mut Context::from_waker(Waker::noop()));
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+    }
+
+    pub(crate) fn max_receive_segments(&self) -> usize {
+        if self.socket.gro() { MAX_COALESCED } else { 1 }
+    }
+}
