@@ -9,7 +9,7 @@ use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::recv::received::Received;
 use crate::recv::scattered::Parts;
-use crate::send::coalesce::{GsoBatch, MAX_BATCH_BYTES, Segmenting};
+use crate::send::coalesce::{GsoBatch, Segmenting};
 use crate::send::msg::SendMsg;
 use crate::send::wire::wire;
 use crate::sys::{
@@ -17,8 +17,9 @@ use crate::sys::{
     SendStorage, Taken,
 };
 
-/// The maximum bytes of payload that one call copies. A call with more to copy sends shorter GSO batches.
-const MAX_COPIES: usize = 2 << 20;
+/// The maximum bytes of payload that one call copies; a call with more to copy ends with a count. The copies stay in the
+/// processor's cache until the kernel reads them.
+const MAX_COPIES: usize = 128 << 10;
 
 /// An arena: memory for the headers, addresses and control data of a batch.
 ///
@@ -270,10 +271,7 @@ impl MmsgBuf {
         flags: SendFlags,
     ) -> io::Result<usize> {
         let joins = segmenting.max_segments > 1 && msgs.len() > 1;
-        let bytes = || msgs.iter().fold(0, |sum: usize, msg| sum.saturating_add(msg.len()));
-        // The first batch must fit, however long it is.
-        let copies = if joins { bytes().clamp(MAX_BATCH_BYTES, MAX_COPIES) } else { 0 };
-        self.send.reserve(msgs.len(), copies)?;
+        self.send.reserve(msgs.len(), if joins { MAX_COPIES } else { 0 })?;
         self.batches.try_reserve(msgs.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut headers = self.send.begin();
         wire(&mut headers, &mut self.batches, socket, msgs, Some(segmenting))?;

@@ -69,21 +69,32 @@ impl ControlWriter<'_> {
     }
 
     fn append_tos(&mut self, tos: u8) -> io::Result<()> {
-        let by_family = [
-            (self.families.v4, numbers::ECN_V4, numbers::SEND_TOS, numbers::SEND_TOS_IS_A_BYTE),
-            (self.families.v6, numbers::ECN_V6, numbers::TCLASS, false),
-        ];
-        for (_, ecn, whole, is_a_byte) in by_family.into_iter().filter(|(goes, ..)| *goes) {
-            if ecn.is_some() && tos & !0b11 == 0 {
-                self.append_int("tos", ecn, tos)?;
-            } else if is_a_byte {
-                // FreeBSD takes a byte, other systems an int. Linux takes both (ip_cmsg_send in net/ipv4/ip_sockglue.c).
-                self.append("tos", whole, &[tos])?;
-            } else {
-                self.append_int("tos", whole, tos)?;
-            }
+        if self.families.v4 {
+            let is_a_byte = numbers::SEND_TOS_IS_A_BYTE;
+            self.append_tos_as(tos, numbers::ECN_V4, numbers::SEND_TOS, is_a_byte)?;
+        }
+        if self.families.v6 {
+            self.append_tos_as(tos, numbers::ECN_V6, numbers::TCLASS, false)?;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn append_tos_as(
+        &mut self,
+        tos: u8,
+        ecn: Option<CmsgType>,
+        whole: Option<CmsgType>,
+        is_a_byte: bool,
+    ) -> io::Result<()> {
+        if ecn.is_some() && tos & !0b11 == 0 {
+            self.append_int("tos", ecn, tos)
+        } else if is_a_byte {
+            // FreeBSD takes a byte, other systems an int. Linux takes both (ip_cmsg_send in net/ipv4/ip_sockglue.c).
+            self.append("tos", whole, &[tos])
+        } else {
+            self.append_int("tos", whole, tos)
+        }
     }
 
     fn append_hop_limit(&mut self, hops: u8) -> io::Result<()> {

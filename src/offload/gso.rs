@@ -59,7 +59,8 @@ struct Call<'c> {
 struct Offered {
     /// The number of messages sent.
     messages: usize,
-    /// The header at which the kernel stopped.
+    /// Where the call stopped: at a header, or before a message for which there was none. `None` if a message is
+    /// segmented in user space, before this one or now.
     next: Option<GsoBatch>,
     /// Why it stopped, reported only if nothing was sent.
     error: Option<io::Error>,
@@ -103,7 +104,9 @@ impl Call<'_> {
         }
         let offered = self.arena.send_gso(self.socket, msgs, segmenting, flags);
         let messages = self.state.counters.sent(offered.sent);
-        Offered { messages, next: offered.next, error: offered.error }
+        let unfilled = msgs.get(messages).filter(|msg| own_segment_size(msg).is_none());
+        let next = offered.next.or_else(|| unfilled.map(|msg| GsoBatch::single(msg.len())));
+        Offered { messages, next, error: offered.error }
     }
 
     /// Goes on after an offer of which only a part was sent, until a message fails or the socket is full.
@@ -136,7 +139,6 @@ impl Call<'_> {
                 // The count hides the batch's error.
                 (None, Some(batch)) if batch.is_segmented() => SendFlags::DONT_WAIT,
                 (None, Some(_)) => return Ok(sent),
-                // The next message must be segmented in user space, or fits no header.
                 (None, None) => SendFlags::NONE,
             };
             let Lessons { max_segments, tos, ref rejected, .. } = lessons;

@@ -54,6 +54,8 @@ use crate::sys::{self, AsSocket};
 ///   [`ERRORS`](crate::Ancillary::ERRORS) a refused batch makes one report.
 /// - `send_batch` may make more system calls: two for each rejected GSO batch, to learn the error and to go on. Within a
 ///   call it does not try longer segments again to the last eight destinations that rejected some.
+/// - `send_batch` ends with a count after 65 to 128 KiB of payload that it had to copy to form GSO batches. Payloads that
+///   follow each other in memory are not copied.
 /// - With GRO on, receives need buffers for coalesced messages ([below](#memory)).
 ///
 /// # Messages with a segment size

@@ -362,13 +362,10 @@ impl<'a> SendMsg<'a> {
     pub(crate) fn same_options(&self, other: &SendMsg<'_>) -> bool {
         self.ecn == other.ecn
             && self.segment_size == other.segment_size
-            && (self.has_only_inline_options() && other.has_only_inline_options()
+            && (same_place(self.reply, other.reply)
+                && same_place(self.meta, other.meta)
+                && same_place(self.control, other.control)
                 || self.same_borrowed_options(other))
-    }
-
-    #[inline]
-    fn has_only_inline_options(&self) -> bool {
-        !self.has_metas() && self.control.is_none()
     }
 
     #[inline(never)]
@@ -408,13 +405,17 @@ impl<'a> SendMsg<'a> {
     }
 }
 
-/// Whether both are equal. Compares the addresses first, which is quick.
+/// Whether both are the same value in memory, or none.
+#[inline(always)]
+fn same_place<T>(one: Option<&T>, other: Option<&T>) -> bool {
+    one.map(ptr::from_ref) == other.map(ptr::from_ref)
+}
+
 #[inline]
 fn same<T>(one: Option<&T>, other: Option<&T>, equal: impl Fn(&T, &T) -> bool) -> bool {
     match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => ptr::eq(one, other) || equal(one, other),
-        _ => false,
+        (Some(one), Some(other)) => equal(one, other),
+        (one, other) => one.is_none() && other.is_none(),
     }
 }
 

@@ -4,7 +4,9 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 
-use super::coalesce::{GsoBatch, Joining, Segmenting, has_raw_segment_size, own_segment_size};
+use super::coalesce::{
+    GsoBatch, Joining, MAX_BATCH_BYTES, Segmenting, has_raw_segment_size, own_segment_size,
+};
 use super::msg::SendMsg;
 use crate::ancillary::invalid;
 use crate::sys::{self, BorrowedSocket, Dest, Families, OpenHeader, Payload, SendHeaders};
@@ -12,7 +14,8 @@ use crate::sys::{self, BorrowedSocket, Dest, Families, OpenHeader, Payload, Send
 /// Fills headers with messages in order, as many as there is room for. Without `segmenting` each message has a header and
 /// the options that it asks for. With it, messages form GSO batches, and `batches` describes each header.
 ///
-/// Stops before a message with its own segment size that the kernel must not segment.
+/// Stops before a message with its own segment size that the kernel must not segment, and when the memory for copies
+/// might not hold another batch.
 ///
 /// # Errors
 ///
@@ -39,7 +42,13 @@ pub(crate) fn wire<'a>(
                 if !segmenting.permits(first, batch.segment) {
                     break;
                 }
-            } else if !others.is_empty() && segmenting.permits(first, batch.segment) {
+            } else if segmenting.max_segments > 1
+                && !others.is_empty()
+                && segmenting.permits(first, batch.segment)
+            {
+                if header.copies_left() < MAX_BATCH_BYTES {
+                    break;
+                }
                 batch = join(&mut header, rest, segmenting.max_segments);
             }
         }
@@ -87,22 +96,15 @@ fn join<'a>(
             _ => break,
         }
     }
-    // Without room to copy the next message, the batch ends here.
-    let Some(next) = msgs.get(count) else { return joining.batch };
-    let bytes = joining.batch.bytes.saturating_add(next.len());
-    if bytes > header.copies_left() || !joining.takes(next) {
+    let (neighbours, others) = msgs.split_at(count);
+    let Some((next, others)) = others.split_first() else { return joining.batch };
+    if !joining.takes(next) {
         return joining.batch;
     }
-    let (neighbours, others) = msgs.split_at(count);
     header.copy_with(|space| {
         let (all, mut free) = (space.len(), space);
         neighbours.iter().chain([next]).for_each(|msg| copy(msg, &mut free));
-        for msg in &others[1..] {
-            if msg.len() > free.len() || !joining.takes(msg) {
-                break;
-            }
-            copy(msg, &mut free);
-        }
+        others.iter().take_while(|msg| joining.takes(msg)).for_each(|msg| copy(msg, &mut free));
         all - free.len()
     });
     joining.batch

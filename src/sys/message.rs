@@ -6,12 +6,24 @@ use std::net::SocketAddr;
 use super::unix_addr::UnixAddr;
 
 /// Where a message goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq)]
 pub(crate) enum Dest<'a> {
     /// The peer of a connected socket.
     None,
     Addr(SocketAddr),
     Unix(UnixAddr<'a>),
+}
+
+impl PartialEq for Dest<'_> {
+    /// Inlined into the loop that forms GSO batches.
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Addr(one), Self::Addr(other)) => one == other,
+            (Self::Unix(one), Self::Unix(other)) => one == other,
+            (one, other) => matches!((one, other), (Self::None, Self::None)),
+        }
+    }
 }
 
 /// The payload of a message to send: one buffer, or several to be joined in order.

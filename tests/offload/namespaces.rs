@@ -149,7 +149,7 @@ fn g2_a_destination_over_its_mtu_does_not_take_gso_from_the_others() {
         ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
         let Some((near, receiver)) = pair(name, &far, true) else { return };
         let (narrow, wide) = (at(FAR_ROUTED, &receiver), at(FAR, &receiver));
-        let payloads = numbered(102, 1_000);
+        let payloads = numbered(102, 650);
         for sick in [0, 25, 50] {
             let to = |i: usize| if i / 2 == sick { narrow } else { wide };
             let msgs: Vec<_> =
