@@ -76,6 +76,33 @@ pub fn deny(calls: &[DeniedCall], errno: i32) -> io::Result<()> {
     install(&mut program)
 }
 
+/// From now on, setting this option of any level fails with `errno` on this thread.
+///
+/// # Errors
+///
+/// If the system does not let this thread install a filter, or sets options by another call.
+pub fn deny_option(name: i32, errno: i32) -> io::Result<()> {
+    if SOCKETCALL.is_some() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let load = |at| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at);
+    let answer = |with| statement(libc::BPF_RET | libc::BPF_K, with);
+    let if_is = |value, jf| sock_filter {
+        jf,
+        ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value)
+    };
+    let mut program = [
+        load(NUMBER),
+        if_is(libc::SYS_setsockopt as u32, 3),
+        // The third argument.
+        load(FIRST_ARGUMENT + 16),
+        if_is(name as u32, 1),
+        answer(libc::SECCOMP_RET_ERRNO | errno as u32),
+        answer(libc::SECCOMP_RET_ALLOW),
+    ];
+    install(&mut program)
+}
+
 fn statement(code: u32, k: u32) -> sock_filter {
     sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }

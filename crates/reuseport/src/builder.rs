@@ -1,6 +1,7 @@
 //! The builder of a group: its settings, and how its sockets are bound.
 
 use std::io;
+use std::net::SocketAddr;
 use std::thread;
 
 use socket2::{SockRef, Socket};
@@ -27,9 +28,29 @@ use crate::sys;
 #[must_use = "call `bind` to make the group"]
 pub struct ReusePortGroupBuilder {
     /// Without members yet.
-    pub(crate) group: ReusePortGroup,
-    pub(crate) count: Option<usize>,
-    pub(crate) exclusive: bool,
+    group: ReusePortGroup,
+    count: Option<usize>,
+    exclusive: bool,
+}
+
+/// How a group begins.
+impl ReusePortGroup {
+    /// Binds `members` sockets to `addr`, spread by flow. With port 0 the system chooses one port for
+    /// all.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`ReusePortGroupBuilder::bind`].
+    pub fn bind(addr: SocketAddr, members: usize) -> io::Result<Self> {
+        Self::builder(addr).members(members).bind()
+    }
+
+    /// Chooses how many members there are, how datagrams are spread, and which options the sockets have.
+    pub fn builder(addr: SocketAddr) -> ReusePortGroupBuilder {
+        let prepare = Prepare(Box::new(|_| Ok(())));
+        let group = Self { members: Vec::new(), addr, spread: Spread::FLOW, prepare };
+        ReusePortGroupBuilder { group, count: None, exclusive: false }
+    }
 }
 
 impl ReusePortGroupBuilder {
@@ -58,7 +79,7 @@ impl ReusePortGroupBuilder {
 
     /// Sets whether binding fails with `AddrInUse` if another socket has the address. By default, the group
     /// shares the address with other groups of the same user. In either case, a group on port 0 gets a port
-    /// that no other socket has.
+    /// that no other socket has. Where the system refuses `SO_REUSEPORT`, a group of one member shares nothing.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {
@@ -104,10 +125,19 @@ impl ReusePortGroupBuilder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         // Binds alone on port 0, too: a socket that shares could get the port of another group of this user.
-        let alone = exclusive || !sys::SPREADS || sys::SHARES_WHEN_BOUND && group.addr.port() == 0;
-        let first = group.open(!alone)?;
+        let mut alone =
+            exclusive || !sys::SPREADS || sys::SHARES_WHEN_BOUND && group.addr.port() == 0;
+        let mut first = group.open(!alone);
+        // A sandbox may refuse the option, which a single socket does not need.
+        if first.is_err() && count == 1 && !alone {
+            (first, alone) = (group.open(false), true);
+        }
+        let first = first?;
         if sys::SHARES_WHEN_BOUND {
-            sys::share(&SockRef::from(&first))?;
+            let shared = sys::share(&SockRef::from(&first));
+            if count > 1 {
+                shared?;
+            }
         }
         group.addr = first.local_addr()?;
         group.members.push(first);

@@ -10,7 +10,6 @@ use std::thread;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::builder::ReusePortGroupBuilder;
 use crate::spread::Spread;
 use crate::sys;
 
@@ -56,7 +55,7 @@ use crate::sys;
 /// The kernel numbers the sockets of all groups on the address in the order in which they joined, and when one leaves,
 /// the last one takes its number. While no other group has the address, a member's index here is the kernel's. After a
 /// restart the indices agree again if both groups have the same number of members and the old one left with
-/// `leave_all`. In between, the old members get the datagrams that [`Spread::by`] means for the new ones.
+/// `leave_all` or was dropped. In between, the old members get the datagrams that [`Spread::by`] means for the new ones.
 ///
 /// # Platforms
 ///
@@ -87,23 +86,6 @@ impl fmt::Debug for Prepare {
 }
 
 impl ReusePortGroup {
-    /// Binds `members` sockets to `addr`, spread by flow. With port 0 the system chooses one port for
-    /// all.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`ReusePortGroupBuilder::bind`].
-    pub fn bind(addr: SocketAddr, members: usize) -> io::Result<Self> {
-        Self::builder(addr).members(members).bind()
-    }
-
-    /// Chooses how many members there are, how datagrams are spread, and which options the sockets have.
-    pub fn builder(addr: SocketAddr) -> ReusePortGroupBuilder {
-        let prepare = Prepare(Box::new(|_| Ok(())));
-        let group = Self { members: Vec::new(), addr, spread: Spread::FLOW, prepare };
-        ReusePortGroupBuilder { group, count: None, exclusive: false }
-    }
-
     /// The address of all members.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
@@ -279,12 +261,20 @@ impl ReusePortGroup {
     }
 }
 
+/// Closes the sockets, the last one first, so that the members of another group on the address take over the indices in
+/// order.
+impl Drop for ReusePortGroup {
+    fn drop(&mut self) {
+        while self.members.pop().is_some() {}
+    }
+}
+
 /// Yields the sockets by index, for your own tasks or threads. They stay members until they are dropped.
 impl IntoIterator for ReusePortGroup {
     type Item = UdpSocket;
     type IntoIter = std::vec::IntoIter<UdpSocket>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.members.into_iter()
+    fn into_iter(mut self) -> Self::IntoIter {
+        mem::take(&mut self.members).into_iter()
     }
 }

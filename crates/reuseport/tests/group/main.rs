@@ -5,6 +5,9 @@
 mod common;
 mod cost;
 mod restarts;
+#[path = "../../../../tests/common/seccomp.rs"]
+#[allow(dead_code)]
+mod seccomp;
 
 use std::collections::HashMap;
 use std::io;
@@ -205,20 +208,45 @@ fn members_join_and_leave_and_the_others_share_evenly() {
     assert_eq!(counts(&group, 10, one), [10]);
 }
 
+/// The old group leaves by a call, or ends.
 #[test]
-fn after_a_restart_the_new_members_have_the_indices() {
-    let by = || Spread::by(Field::u8(0));
-    let mut old = builder(localhost(), by()).bind().expect("a group");
-    let new = builder(old.local_addr(), by()).bind().expect("another");
-    old.leave_all().expect("they leave");
-    let (client, to) = (client(), new.local_addr());
-    let mut batch = RecvBatch::new(64, 64);
-    (0..100u8).for_each(|i| send(&client, &[i], to));
-    for (index, socket) in new.members().iter().enumerate() {
-        let mut got = Vec::new();
-        drain(socket, &mut batch, |_, payload| got.push(payload[0]));
-        assert!(got.len() == 25 && got.iter().all(|i| usize::from(*i) % 4 == index), "{got:?}");
+fn g26_after_a_restart_the_new_members_have_the_indices() {
+    for by_call in [true, false] {
+        let by = || Spread::by(Field::u8(0));
+        let mut old = builder(localhost(), by()).bind().expect("a group");
+        let new = builder(old.local_addr(), by()).bind().expect("another");
+        if by_call {
+            old.leave_all().expect("they leave");
+        }
+        drop(old);
+        let (client, to) = (client(), new.local_addr());
+        let mut batch = RecvBatch::new(64, 64);
+        (0..100u8).for_each(|i| send(&client, &[i], to));
+        for (index, socket) in new.members().iter().enumerate() {
+            let mut got = Vec::new();
+            drain(socket, &mut batch, |_, payload| got.push(payload[0]));
+            assert!(got.len() == 25 && got.iter().all(|i| usize::from(*i) % 4 == index), "{got:?}");
+        }
     }
+}
+
+#[test]
+fn g32_a_group_of_one_needs_no_permission_to_share() {
+    let test = || {
+        if let Err(error) = seccomp::deny_option(libc::SO_REUSEPORT, libc::ENOPROTOOPT) {
+            return common::skip("g32_a_group_of_one_needs_no_permission_to_share", error);
+        }
+        let error = builder(localhost(), Spread::FLOW).bind().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOPROTOOPT));
+        let free = client().local_addr().expect("bound");
+        for (addr, exclusive) in [(localhost(), false), (localhost(), true), (free, false)] {
+            let group = builder(addr, Spread::RANDOM).members(1).exclusive(exclusive);
+            let group = group.bind().expect("one socket");
+            let (client, to) = (client(), group.local_addr());
+            assert_eq!(counts(&group, 10, |_| send(&client, b"x", to)), [10]);
+        }
+    };
+    thread::spawn(test).join().expect("no panic");
 }
 
 #[test]
