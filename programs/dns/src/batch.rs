@@ -1,7 +1,7 @@
 //! The server on this crate, in batches.
 
 use std::cmp::Reverse;
-use std::io;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,9 +33,15 @@ pub fn run(socket: &Offload<UdpSocket>, responder: &Responder) -> Totals {
     while !STOP.load(Relaxed) {
         match socket.recv_into(&mut queries) {
             Ok(_) => write(responder, &queries, &mut answers, &mut bytes),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            // A timeout, or a signal.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                continue;
+            }
             // The error is about no particular query. The pause keeps a repeating error from occupying a core.
-            Err(_) => {
+            Err(error) => {
+                responder.counts.receive_failed(&error);
                 thread::sleep(Duration::from_millis(1));
                 continue;
             }
@@ -60,6 +66,7 @@ pub fn run(socket: &Offload<UdpSocket>, responder: &Responder) -> Totals {
             totals.failed += failed;
             rest = &rest[handled..];
         }
+        totals.failed += rest.len() as u64;
     }
     totals
 }

@@ -28,7 +28,7 @@ mod zone;
 mod zone_file;
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ use zone::Zone;
 #[derive(Parser)]
 #[command(name = "dns", version)]
 struct Args {
-    /// Address and port to listen on; with port 0 the system picks one.
-    #[arg(long, value_name = "ADDR")]
+    /// Address and port to listen on, such as [fe80::1%eth0]:53; with port 0 the system picks one.
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: SocketAddr,
 
     /// The zone, as a master file. Without $ORIGIN, names are relative to the file's name without its last extension.
@@ -62,7 +62,7 @@ struct Args {
     threads: u16,
 
     /// Address and port to serve the sockets' counters on over HTTP, for Prometheus. With --mode tokio they stay 0.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     metrics: Option<SocketAddr>,
 
     /// Maximum of answers per second to each client network (/24, /56) over UDP; 0 for no limit. Every second query
@@ -94,6 +94,17 @@ enum Mode {
     /// One datagram at a time on tokio's socket, without this crate, for comparison. The system chooses the answers'
     /// source address.
     Tokio,
+}
+
+/// Reads an address and a port. The system knows an interface by its name, std only by its number.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let with_interface = || {
+        let (host, port) = text.strip_prefix('[')?.split_once("]:")?;
+        let port: u16 = port.parse().ok()?;
+        host.contains('%').then(|| (host, port).to_socket_addrs().ok()?.next())?
+    };
+    let plain = text.parse().ok();
+    plain.or_else(with_interface).ok_or_else(|| "expected ADDRESS:PORT or [ADDRESS]:PORT".into())
 }
 
 /// How long a call waits before its thread checks whether to stop.

@@ -33,7 +33,8 @@ async fn serve(socket: &tokio::net::UdpSocket, responder: &Responder, totals: &m
     loop {
         let (len, from) = match socket.recv_from(&mut query).await {
             Ok(received) => received,
-            Err(_) => {
+            Err(error) => {
+                responder.counts.receive_failed(&error);
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 continue;
             }

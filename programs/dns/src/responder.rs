@@ -1,6 +1,7 @@
 //! Shared by all transports: the zone, and the protection of others from this server.
 
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -31,6 +32,12 @@ pub struct Responder {
 /// Counts of events that are rare on a healthy server.
 #[derive(Default)]
 pub struct Counts {
+    /// Receives that failed, but for timeouts.
+    pub receive_errors: AtomicU64,
+    /// When such an error was said, in seconds since 1970.
+    said: AtomicU64,
+    /// Datagrams and messages without an answer: answers themselves, or shorter than a header.
+    pub ignored: AtomicU64,
     /// Queries dropped because their network exceeded the limit.
     pub dropped: AtomicU64,
     /// Queries over the limit that were answered as truncated, so that the client uses TCP.
@@ -57,7 +64,7 @@ impl Responder {
     /// Writes the answer to a datagram into `out`, which has space for `max_udp` bytes, and returns its length;
     /// `None` if there is no answer.
     pub fn answer_udp(&self, datagram: &[u8], from: SocketAddr, out: &mut [u8]) -> Option<usize> {
-        let query = Query::read(datagram)?;
+        let query = self.read(datagram)?;
         let (cookie, is_known) = self.cookie(&query, from.ip());
         let size = query.edns.map_or(WITHOUT_EDNS, |edns| edns.size.into());
         let out = &mut out[..size.clamp(WITHOUT_EDNS, self.max_udp)];
@@ -76,9 +83,17 @@ impl Responder {
         }
     }
 
+    fn read<'m>(&self, message: &'m [u8]) -> Option<Query<'m>> {
+        let query = Query::read(message);
+        if query.is_none() {
+            self.counts.ignored.fetch_add(1, Relaxed);
+        }
+        query
+    }
+
     /// Answers a message over TCP, whose client has proved its address.
     pub fn answer_tcp(&self, message: &[u8], from: IpAddr, out: &mut [u8]) -> Option<usize> {
-        let query = Query::read(message)?;
+        let query = self.read(message)?;
         self.counts.tcp_queries.fetch_add(1, Relaxed);
         let (cookie, _) = self.cookie(&query, from);
         Some(answer(&self.zone, &query, cookie, out))
@@ -92,7 +107,7 @@ impl Responder {
             return (None, false);
         };
         let from = from.to_canonical();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as u32;
+        let now = seconds() as u32;
         let is_fresh = |made: Serial| {
             let age = now.wrapping_sub(made.into_int());
             age <= COOKIE_AGE.0 || age.wrapping_neg() <= COOKIE_AGE.1
@@ -106,10 +121,26 @@ impl Responder {
     }
 }
 
+/// Seconds since 1970.
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
 impl Counts {
+    /// Counts a failed receive, and says why at most once in a second.
+    pub fn receive_failed(&self, error: &io::Error) {
+        let count = 1 + self.receive_errors.fetch_add(1, Relaxed);
+        let now = seconds();
+        if self.said.fetch_max(now, Relaxed) < now {
+            let _ = writeln!(io::stderr(), "error: cannot receive: {error} ({count} so far)");
+        }
+    }
+
     /// Appends the counts in the text format of Prometheus.
     pub fn write(&self, page: &mut String) {
         for (name, count) in [
+            ("receive_errors", &self.receive_errors),
+            ("ignored", &self.ignored),
             ("limited_dropped", &self.dropped),
             ("limited_truncated", &self.slipped),
             ("tcp_queries", &self.tcp_queries),

@@ -8,6 +8,9 @@ mod program;
 mod raw;
 #[path = "../../../../tests/common/program.rs"]
 mod running;
+#[path = "../../../../tests/common/seccomp.rs"]
+#[allow(dead_code)]
+mod seccomp;
 mod tcp;
 mod wrong;
 

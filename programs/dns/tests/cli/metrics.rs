@@ -2,11 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Instant;
 
 use socket2::{Domain, Socket, Type};
 
-use crate::program::{Server, client, serve};
+use crate::program::{Server, client, serve, skip};
 use crate::running::PATIENCE;
+use crate::seccomp;
 
 /// Starts a server and returns the address of its counters.
 fn start(args: &[&str]) -> (Server, String) {
@@ -40,13 +43,45 @@ fn the_counters_are_served_for_prometheus() {
         query.extend(b"\x03www\x07example\x04test\0\0\x01\0\x01");
         client.send_to(&query, server.addr).expect("sent");
         client.recv(&mut [0; 512]).expect("an answer");
+        // Too short for an answer.
+        client.send_to(&query[..11], server.addr).expect("sent");
+        client.send_to(&query, server.addr).expect("sent");
+        client.recv(&mut [0; 512]).expect("an answer");
 
         let page = get(&metrics, "");
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
         assert!(page.contains("\ndns_limited_dropped_total 0\n"), "{page}");
-        assert!(page.contains("dns_received_total{socket=\"0\"} 1\n"), "{page}");
+        assert!(page.contains("\ndns_ignored_total 1\n"), "{page}");
+        assert!(page.contains("dns_received_total{socket=\"0\"} 3\n"), "{page}");
         server.stop();
     }
+}
+
+/// Every receive of the server fails: it inherits this thread's filter.
+#[test]
+fn g32_a_lasting_receive_error_is_counted_and_said_once_a_second() {
+    let test = || {
+        if let Err(error) = seccomp::deny(&[seccomp::RECVMMSG], libc::ENOMEM) {
+            return skip("g32_a_lasting_receive_error", error);
+        }
+        let begin = Instant::now();
+        let (server, metrics) = start(&["--threads", "2"]);
+        let count = || {
+            let page = get(&metrics, "");
+            let line = page.lines().find_map(|line| line.strip_prefix("dns_receive_errors_total "));
+            line.and_then(|count| count.parse().ok()).unwrap_or(0)
+        };
+        while count() < 500 {
+            assert!(begin.elapsed() < PATIENCE);
+        }
+        server.program.signal(libc::SIGTERM);
+        let ended = server.program.wait();
+        assert_eq!(ended.status, Some(0));
+        let seconds = begin.elapsed().as_secs() as usize + 2;
+        assert!((1..=seconds).contains(&ended.err.len()), "{seconds} seconds: {:?}", ended.err);
+        assert!(ended.err[0].starts_with("error: cannot receive: "), "{:?}", ended.err);
+    };
+    thread::spawn(test).join().expect("no panic");
 }
 
 /// Connections that send nothing, that read nothing, and that send much.

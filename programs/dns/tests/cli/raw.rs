@@ -1,8 +1,12 @@
 //! Datagrams that no well-behaved client sends.
 
-use crate::MODES;
-use crate::program::{client, serve};
-use crate::running::receive;
+use std::fs;
+use std::net::{Ipv6Addr, UdpSocket};
+use std::thread;
+
+use crate::program::{client, serve, skip};
+use crate::running::{PATIENCE, receive};
+use crate::{MODES, seccomp};
 
 /// A query for www.example.test A IN.
 pub fn query(id: u8) -> Vec<u8> {
@@ -104,4 +108,42 @@ fn silence_and_refusals_follow_the_rfcs() {
         assert_eq!(len, query(0).len() + 2 * 16);
         server.stop();
     }
+}
+
+/// An address that is valid only with its interface.
+#[test]
+fn a_listening_address_may_name_its_interface() {
+    let all = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    let found = all.lines().find_map(|line| {
+        let ip = u128::from_str_radix(line.split_whitespace().next()?, 16).ok()?;
+        let interface = line.split_whitespace().last()?;
+        (ip >> 112 == 0xfe80).then(|| format!("[{}%{interface}]:0", Ipv6Addr::from_bits(ip)))
+    });
+    let Some(addr) = found else { return skip("a listening address", "no link-local address") };
+    for mode in MODES {
+        let server = serve(&addr, &["--mode", mode]);
+        let client = UdpSocket::bind("[::]:0").expect("a socket");
+        client.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+        client.connect(server.addr).expect("it is this machine's");
+        client.send(&query(7)).expect("sent");
+        let mut back = [0; 512];
+        receive(&client, &mut back).expect("it is answered");
+        assert_eq!((back[1], back[3], back[7]), (7, 0, 2), "{mode}");
+        server.stop();
+    }
+}
+
+#[test]
+fn g32_one_thread_starts_where_sharing_is_refused() {
+    let test = || {
+        if let Err(error) = seccomp::deny_option(libc::SO_REUSEPORT, libc::ENOPROTOOPT) {
+            return skip("g32_one_thread_starts_where_sharing_is_refused", error);
+        }
+        let server = serve("127.0.0.1:0", &[]);
+        let client = client(server.addr);
+        client.send_to(&query(7), server.addr).expect("sent");
+        receive(&client, &mut [0; 512]).expect("it is answered");
+        server.stop();
+    };
+    thread::spawn(test).join().expect("no panic");
 }
