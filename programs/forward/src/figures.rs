@@ -29,11 +29,12 @@ pub struct Direction {
 pub struct Figures {
     pub to_upstreams: Direction,
     pub to_clients: Direction,
-    /// Sessions opened, most open at once, closed for being idle, and closed to make room for others.
+    /// Sessions opened, most open at once, closed for being idle, to make room for others, and because an upstream refused.
     pub begun: u64,
     pub max_open: usize,
     pub idle: u64,
     pub evicted: u64,
+    pub refused: u64,
 }
 
 impl Direction {
@@ -58,12 +59,13 @@ impl fmt::Display for Direction {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { to_upstreams, to_clients, begun, max_open, idle, evicted } = self;
+        let Self { to_upstreams, to_clients, begun, max_open, idle, evicted, refused } = self;
         writeln!(f, "to upstreams: {to_upstreams}")?;
         writeln!(f, "to clients: {to_clients}")?;
         writeln!(
             f,
-            "sessions: begun {begun}, most at once {max_open}, ended idle {idle}, evicted {evicted}"
+            "sessions: begun {begun}, most at once {max_open}, ended idle {idle}, evicted {evicted}, \
+             refused {refused}"
         )
     }
 }

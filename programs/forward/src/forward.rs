@@ -12,7 +12,7 @@ use socket2::SockRef;
 
 use crate::Options;
 use crate::figures::Figures;
-use crate::outlet::Outlet;
+use crate::outlet::{Outlet, Queues};
 use crate::sessions::{Session, Sessions};
 
 const LISTENER: Token = Token(0);
@@ -25,16 +25,24 @@ const BATCH: usize = 64;
 /// Buffer space to ask for, to hold bursts of all clients; the system may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
 
+/// How long an upstream that refused a datagram gets no new session, unless all have.
+const REST: Duration = Duration::from_secs(30);
+
+struct Upstream {
+    addr: SocketAddr,
+    rests_until: Instant,
+}
+
 pub struct Forwarder {
     poll: Poll,
     listener: Outlet,
     /// The address of the listener.
     addr: SocketAddr,
     sessions: Sessions,
-    upstreams: Vec<SocketAddr>,
+    upstreams: Vec<Upstream>,
     /// The upstream for the next session.
     next_upstream: usize,
-    queue: usize,
+    queues: Queues,
     /// Sockets that may have something to receive, each at most once. They take turns.
     ready: VecDeque<Token>,
     /// Sessions that got datagrams in this turn.
@@ -59,16 +67,17 @@ impl Forwarder {
         if options.listen.ip().is_unspecified() {
             Ancillary::DEST.require(&socket)?;
         }
-        let queue = options.queue as usize;
-        let listener = Outlet::new(socket, queue, poll.registry(), LISTENER)?;
+        let listener = Outlet::new(socket, poll.registry(), LISTENER)?;
+        let rests_until = Instant::now();
+        let upstreams = options.upstream.iter().map(|&addr| Upstream { addr, rests_until });
         Ok(Self {
             poll,
             listener,
             addr,
             sessions: Sessions::new(max_sessions(options.sessions), options.idle),
-            upstreams: options.upstream.clone(),
+            upstreams: upstreams.collect(),
             next_upstream: 0,
-            queue,
+            queues: Queues::new(options.queues as usize, options.queue as usize),
             ready: VecDeque::new(),
             to_flush: Vec::new(),
             figures: Figures::default(),
@@ -99,9 +108,9 @@ impl Forwarder {
         }
         // Waiting datagrams count as abandoned, so that none is unaccounted for.
         while let Some(mut session) = self.sessions.take_longest_idle() {
-            session.upstream.abandon(&mut self.figures.to_upstreams);
+            session.upstream.abandon(&mut self.queues, &mut self.figures.to_upstreams);
         }
-        self.listener.abandon(&mut self.figures.to_clients);
+        self.listener.abandon(&mut self.queues, &mut self.figures.to_clients);
         Ok(self.figures)
     }
 
@@ -133,11 +142,13 @@ impl Forwarder {
 
     /// Sends the queue of a socket that accepts datagrams again.
     fn flush(&mut self, token: Token) -> io::Result<()> {
-        let registry = self.poll.registry();
+        let (registry, queues) = (self.poll.registry(), &mut self.queues);
         match token {
-            LISTENER => self.listener.flush(registry, &mut self.figures.to_clients),
+            LISTENER => self.listener.flush(registry, queues, &mut self.figures.to_clients),
             Token(n) => match self.sessions.get(n - SESSIONS) {
-                Some(session) => session.upstream.flush(registry, &mut self.figures.to_upstreams),
+                Some(session) => {
+                    session.upstream.flush(registry, queues, &mut self.figures.to_upstreams)
+                }
                 None => Ok(()),
             },
         }
@@ -178,13 +189,13 @@ impl Forwarder {
                 continue;
             };
             session.reply = datagram.meta().reply_meta();
-            if session.upstream.push(&SendMsg::new(datagram.data()), figures) {
+            if session.upstream.push(&SendMsg::new(datagram.data()), &mut self.queues, figures) {
                 self.to_flush.push(slot);
             }
         }
-        for slot in self.to_flush.drain(..) {
-            let Some(session) = self.sessions.get(slot) else { continue };
-            session.upstream.flush(self.poll.registry(), &mut self.figures.to_upstreams)?;
+        for slot in std::mem::take(&mut self.to_flush) {
+            self.flush(Token(SESSIONS + slot))?;
+            self.rest_if_refused(slot, now);
         }
         Ok(true)
     }
@@ -207,13 +218,14 @@ impl Forwarder {
                 continue;
             }
             let msg = SendMsg::to(session.client, datagram.data()).with_meta(&session.reply);
-            self.listener.push(&msg, figures);
+            self.listener.push(&msg, &mut self.queues, figures);
         }
-        self.listener.flush(self.poll.registry(), figures)?;
+        self.listener.flush(self.poll.registry(), &mut self.queues, figures)?;
         // An error alone does not keep a session alive.
         if !batch.is_empty() {
             self.sessions.touch(slot, now);
         }
+        self.rest_if_refused(slot, now);
         Ok(true)
     }
 
@@ -224,7 +236,7 @@ impl Forwarder {
             ip.to_canonical() == source.ip().to_canonical() && port == source.port()
         };
         is_source(to, self.addr.port())
-            || self.upstreams.iter().any(|up| is_source(up.ip(), up.port()))
+            || self.upstreams.iter().any(|up| is_source(up.addr.ip(), up.addr.port()))
     }
 
     /// The client's session, opened if necessary; `None` if it cannot be opened.
@@ -234,46 +246,65 @@ impl Forwarder {
             return Some(slot);
         }
         // The socket comes first: without a route to an upstream, no session needs to make room.
-        let socket = self.connect()?;
+        let (socket, upstream) = self.connect(now)?;
         if let Some(session) = self.sessions.make_room(client) {
             self.evict(session);
         }
         let slot = self.sessions.next_slot();
         let token = Token(SESSIONS + slot);
-        let upstream = Outlet::new(socket, self.queue, self.poll.registry(), token).ok()?;
-        self.sessions.insert(client, upstream, now);
+        let outlet = Outlet::new(socket, self.poll.registry(), token).ok()?;
+        self.sessions.insert(client, outlet, upstream, now);
         self.figures.begun += 1;
         self.figures.max_open = self.figures.max_open.max(self.sessions.len());
         Some(slot)
     }
 
-    /// A socket connected to the next upstream, or to the first one after it that has a route.
-    fn connect(&mut self) -> Option<UdpSocket> {
+    /// A socket connected to the next upstream that does not rest and has a route; to any with a route if all rest.
+    fn connect(&mut self, now: Instant) -> Option<(UdpSocket, usize)> {
         let count = self.upstreams.len();
-        (0..count).find_map(|_| {
-            let upstream = self.upstreams[self.next_upstream];
-            self.next_upstream = (self.next_upstream + 1) % count;
-            let bind = || UdpSocket::bind(any_port(upstream)).ok();
+        (0..2 * count).find_map(|tries| {
+            let index = self.next_upstream;
+            self.next_upstream = (index + 1) % count;
+            let Upstream { addr, rests_until } = self.upstreams[index];
+            if rests_until > now && tries < count {
+                return None;
+            }
+            let bind = || UdpSocket::bind(any_port(addr)).ok();
             let socket = bind().or_else(|| {
                 // The process ran out of descriptors or ports before its table was full.
                 let session = self.sessions.take_longest_idle()?;
                 self.evict(session);
                 bind()
             })?;
-            socket.connect(upstream).ok().map(|()| socket)
+            socket.connect(addr).ok().map(|()| (socket, index))
         })
+    }
+
+    /// If the session's upstream refused a datagram, new sessions avoid it, and this one ends if there is another: so the
+    /// client's next datagram goes there.
+    fn rest_if_refused(&mut self, slot: usize, now: Instant) {
+        let session = self.sessions.get(slot).filter(|session| session.upstream.refused);
+        let Some(session) = session else { return };
+        session.upstream.refused = false;
+        self.upstreams[session.upstream_index].rests_until = now + REST;
+        if self.upstreams.iter().any(|upstream| upstream.rests_until <= now)
+            && let Some(mut session) = self.sessions.remove(slot)
+        {
+            session.upstream.abandon(&mut self.queues, &mut self.figures.to_upstreams);
+            self.figures.refused += 1;
+        }
     }
 
     /// Ends a session to make room for another.
     fn evict(&mut self, mut session: Session) {
-        session.upstream.abandon(&mut self.figures.to_upstreams);
+        session.upstream.abandon(&mut self.queues, &mut self.figures.to_upstreams);
         self.figures.evicted += 1;
     }
 
     fn end_idle_sessions(&mut self, now: Instant) {
         while let Some(mut session) = self.sessions.take_idle(now) {
             // Dropping the session closes its socket, which also ends the registration.
-            session.upstream.abandon(&mut self.figures.to_upstreams);
+            session.upstream.abandon(&mut self.queues, &mut self.figures.to_upstreams);
             self.figures.idle += 1;
         }
     }

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Each client (address and port) has a session until it is idle: a socket of its own, connected to the next upstream
-//! in turn. Prints its address, and after SIGINT what it received, forwarded and dropped. Batches and GSO move the
+//! in turn. An upstream that refuses a datagram (ICMP) gets no new session for 30 seconds, and its session ends, so that the
+//! client's next datagram goes to another. Prints its address, and after SIGINT what it received, forwarded and dropped. Batches and GSO move the
 //! datagrams. Datagrams that a socket does not accept wait in a `SendQueue` (`outlet.rs`); a full queue drops and counts
 //! them. `forward.rs` is the event loop, on mio.
 //!
@@ -50,6 +51,10 @@ struct Options {
     /// Memory use is two to three times as much, taken only when needed.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = value_parser!(u32).range(1..))]
     queue: u32,
+
+    /// Bytes that may wait in all queues together.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = value_parser!(u32).range(1..))]
+    queues: u32,
 }
 
 fn seconds(text: &str) -> Result<Duration, &'static str> {

@@ -20,6 +20,8 @@ pub struct Session {
     /// Makes replies leave from the address that the client sent to.
     pub reply: SendMeta,
     pub upstream: Outlet,
+    /// Which of the upstreams that is.
+    pub upstream_index: usize,
     /// The time of the last datagram in either direction.
     used: Instant,
 }
@@ -79,9 +81,10 @@ impl Sessions {
     }
 
     /// Opens a session in the next slot.
-    pub fn insert(&mut self, client: SocketAddr, upstream: Outlet, now: Instant) {
-        let slot =
-            self.slots.insert(Session { client, reply: SendMeta::new(), upstream, used: now });
+    pub fn insert(&mut self, client: SocketAddr, outlet: Outlet, index: usize, now: Instant) {
+        let (reply, upstream, upstream_index) = (SendMeta::new(), outlet, index);
+        let session = Session { client, reply, upstream, upstream_index, used: now };
+        let slot = self.slots.insert(session);
         self.by_client.insert(client, slot);
         self.by_source.entry(source(client)).or_default().insert(slot);
     }
@@ -103,7 +106,7 @@ impl Sessions {
         self.remove(slot)
     }
 
-    fn remove(&mut self, slot: usize) -> Option<Session> {
+    pub fn remove(&mut self, slot: usize) -> Option<Session> {
         let session = self.slots.try_remove(slot)?;
         self.by_client.remove(&session.client);
         let source = source(session.client);

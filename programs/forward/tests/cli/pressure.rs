@@ -15,7 +15,7 @@ use mmsg::SendQueue;
 
 use crate::common::linux::set_option;
 use crate::common::{TIME_LIMIT, skip};
-use crate::kit::{Upstream, ask, client, forward, number, on_one_cpu, stop};
+use crate::kit::{Upstream, ask, client, client_from, forward, number, on_one_cpu, stop};
 use crate::running::Server;
 use crate::veth::{DEVICE, FAR, Far, NEAR, ip, with_far_end};
 
@@ -148,11 +148,9 @@ impl Setting {
         }
     }
 
-    /// The forwarder's peak memory, in bytes.
+    /// The forwarder's peak memory.
     fn memory(&self) -> usize {
-        let path = format!("/proc/{}/status", self.forward.program.child.id());
-        let status = fs::read_to_string(path).expect("the program runs");
-        number(&status, "VmHWM:") as usize * 1024
+        memory(&self.forward, "VmHWM:")
     }
 
     /// Stops the forwarder. Returns its line about datagrams to upstreams, and the numbers received, forwarded and
@@ -166,6 +164,13 @@ impl Setting {
         assert_eq!(received, forwarded + dropped, "{line}");
         (line, [received, forwarded, dropped])
     }
+}
+
+/// Bytes of memory, by their name in /proc.
+fn memory(forward: &Server, what: &str) -> usize {
+    let path = format!("/proc/{}/status", forward.program.child.id());
+    let status = fs::read_to_string(path).expect("the program runs");
+    number(&status, what) as usize * 1024
 }
 
 #[test]
@@ -191,10 +196,19 @@ fn a_full_socket_delays_datagrams_and_keeps_their_order() {
 #[test]
 fn a_stopped_upstream_loses_only_datagrams_beyond_the_bound() {
     let name = "a_stopped_upstream_loses_only_datagrams_beyond_the_bound";
+    loses_only_beyond(name, "--queue");
+}
+
+#[test]
+fn g27_all_queues_together_have_a_bound() {
+    loses_only_beyond("g27_all_queues_together_have_a_bound", "--queues");
+}
+
+fn loses_only_beyond(name: &str, bound: &str) {
     with_slow_cable(name, STANDS_STILL, |far| {
         let slow = slow_upstream(&far);
         let (count, queue) = (40_000, 200_000);
-        let args = ["--queue", &queue.to_string()];
+        let args = [bound, &queue.to_string()];
         let mut setting = Setting::new(slow.addr, &args);
         let before = setting.memory();
         setting.send(1..count);
@@ -279,4 +293,26 @@ fn an_upstream_that_does_not_receive_holds_up_nobody() {
     assert!(arrived.ends_with(&Vec::from_iter(20_000..20_010)), "and none of these is missing");
     let (line, counted) = setting.end();
     assert_eq!(counted, [20_010, 20_010, 0], "{line}");
+}
+
+#[test]
+fn g27_memory_follows_what_waits() {
+    on_one_cpu();
+    let upstream = Upstream::start(1);
+    let forward = forward("127.0.0.1:0", &[upstream.addr], &[]);
+    let asker = client(forward.addr);
+    for number in 0..200 {
+        let burst = client_from([127, 0, 1, number], forward.addr);
+        // So that all of it waits in the socket, and passes in one turn.
+        forward.program.signal(libc::SIGSTOP);
+        for _ in 0..16 {
+            burst.send(&[number; 16_000]).expect("loopback takes it");
+        }
+        forward.program.signal(libc::SIGCONT);
+        assert_eq!(ask(&asker, b"and?")[3..], *b"and?");
+    }
+    let memory = memory(&forward, "VmRSS:");
+    assert!(memory <= 10 << 20, "{memory} bytes");
+    let line = stop(forward).to_upstreams;
+    assert!(number(&line, "forwarded") > 1000, "{line}");
 }

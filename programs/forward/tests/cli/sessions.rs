@@ -40,7 +40,10 @@ fn replies_come_back_to_who_asked_and_upstreams_take_turns() {
         let totals = stop(forward);
         assert_all_forwarded(&totals.to_upstreams, 90);
         assert_all_forwarded(&totals.to_clients, 90);
-        assert_eq!(totals.sessions, "sessions: begun 30, most at once 30, ended idle 0, evicted 0");
+        assert_eq!(
+            totals.sessions,
+            "sessions: begun 30, most at once 30, ended idle 0, evicted 0, refused 0"
+        );
     }
 }
 
@@ -147,7 +150,10 @@ fn one_of_two_ends(forward: Server) -> bool {
     if used_at.elapsed() >= IDLE {
         return false;
     }
-    assert_eq!(totals.sessions, "sessions: begun 3, most at once 2, ended idle 1, evicted 0");
+    assert_eq!(
+        totals.sessions,
+        "sessions: begun 3, most at once 2, ended idle 1, evicted 0, refused 0"
+    );
     true
 }
 
@@ -172,7 +178,10 @@ fn a_new_client_takes_the_place_of_the_one_that_was_idle_longest() {
     ask(&clients[1], b"again");
     let totals = stop(forward);
     assert_all_forwarded(&totals.to_upstreams, 10);
-    assert_eq!(totals.sessions, "sessions: begun 7, most at once 4, ended idle 0, evicted 3");
+    assert_eq!(
+        totals.sessions,
+        "sessions: begun 7, most at once 4, ended idle 0, evicted 3, refused 0"
+    );
 }
 
 /// 5,000 sources, with descriptors for 1,000.
@@ -261,7 +270,10 @@ fn an_upstream_without_a_route_costs_nobody_a_session() {
     let ports = || clients.iter().map(|client| ask(client, b"")[1..3].to_vec()).collect::<Vec<_>>();
     assert_eq!(ports(), ports());
     let totals = stop(forward);
-    assert_eq!(totals.sessions, "sessions: begun 20, most at once 20, ended idle 0, evicted 0");
+    assert_eq!(
+        totals.sessions,
+        "sessions: begun 20, most at once 20, ended idle 0, evicted 0, refused 0"
+    );
 }
 
 #[test]
@@ -315,4 +327,25 @@ fn errors_are_one_line() {
         let said = &ended.err[0];
         assert!(said.starts_with("error: ") && !said.contains("panicked"), "{args:?}: {said}");
     }
+}
+
+#[test]
+fn g27_an_upstream_that_refuses_is_left_alone() {
+    let upstream = Upstream::start(1);
+    let closed = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let forward = forward("127.0.0.1:0", &[closed.expect("a loopback socket"), upstream.addr], &[]);
+    for number in 0..20 {
+        let client = client(forward.addr);
+        client.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+        // The first client loses its first datagram. Its next one begins a session with the other upstream.
+        let answer = (0..50).find_map(|_| {
+            client.send(&[number]).expect("loopback takes it");
+            let mut back = [0; 8];
+            client.recv(&mut back).ok().map(|len| back[..len].to_vec())
+        });
+        assert_eq!(answer.expect("another upstream answers")[3..], [number]);
+    }
+    let totals = stop(forward);
+    let expected = "sessions: begun 21, most at once 20, ended idle 0, evicted 0, refused 1";
+    assert_eq!(totals.sessions, expected);
 }
