@@ -229,8 +229,8 @@ pub trait BatchSocket {
         provided::recv_slices(self, buffers, each)
     }
 
-    /// Sends the queue's datagrams in order, by repeated calls of [`send_batch`](Self::send_batch), until the queue is empty,
-    /// the socket is full or a datagram fails. Returns how many the kernel accepted; the others stay in the queue.
+    /// Sends the queue's datagrams in order, by repeated calls of [`send_batch`](Self::send_batch), until the queue is empty
+    /// or a call fails. Returns how many the kernel accepted; the others stay in the queue.
     ///
     /// ```
     /// use mmsg::{BatchSocket, SendMsg, SendQueue};
@@ -249,8 +249,8 @@ pub trait BatchSocket {
     /// [`discard_front`](SendQueue::discard_front) drops it. `ConnectionRefused` on a connected UDP socket is about a
     /// datagram sent earlier: flush again, and drop the front only if the same error comes twice in a row.
     ///
-    /// An error behind the first datagram ends the call with a count, so call until the queue is empty or the result is
-    /// `WouldBlock`. [`flush_each`](crate::BatchSocketExt::flush_each) does this and reports each error.
+    /// After the first datagram, an error or a full socket ends the call with a count, so call until the queue is empty or the
+    /// result is `WouldBlock`. [`flush_each`](crate::BatchSocketExt::flush_each) does this and reports each error.
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
         let mut sent = 0;
         while !queue.is_empty() {
@@ -258,12 +258,10 @@ pub trait BatchSocket {
             let row = queue.fill(&mut row, ROW);
             let offered = row.len();
             match self.send_batch(row) {
+                Ok(0) => break,
                 Ok(count) => {
                     queue.advance(count.min(offered));
                     sent += count.min(offered);
-                    if count < offered {
-                        break;
-                    }
                 }
                 Err(error) if sent == 0 => return Err(error),
                 Err(_) => break,

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use mmsg::errors::PushError;
-use mmsg::{BatchSocket, MmsgBuf, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
+use mmsg::{BatchSocket, MmsgBuf, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue};
 
 /// The system's allocator, which a thread can make fail.
 struct LimitedAllocator;
@@ -20,6 +20,8 @@ static ALLOCATOR: LimitedAllocator = LimitedAllocator;
 thread_local! {
     /// Requests of at least this many bytes fail.
     static LIMIT: Cell<usize> = const { Cell::new(usize::MAX) };
+    /// Bytes that the thread holds.
+    static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: every request goes unchanged to the system's allocator or fails, as any request may. Nothing here allocates
@@ -29,6 +31,7 @@ unsafe impl GlobalAlloc for LimitedAllocator {
         if layout.size() >= LIMIT.get() {
             return ptr::null_mut();
         }
+        HELD.set(HELD.get().wrapping_add(layout.size()));
         // SAFETY: the caller's promises about `layout` are passed on.
         unsafe { System.alloc(layout) }
     }
@@ -37,11 +40,13 @@ unsafe impl GlobalAlloc for LimitedAllocator {
         if layout.size() >= LIMIT.get() {
             return ptr::null_mut();
         }
+        HELD.set(HELD.get().wrapping_add(layout.size()));
         // SAFETY: as for `alloc`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        HELD.set(HELD.get().wrapping_sub(layout.size()));
         // SAFETY: the caller's promises are passed on; the system's allocator gave the memory.
         unsafe { System.dealloc(memory, layout) }
     }
@@ -144,6 +149,38 @@ fn d15_a_queue_without_memory_is_an_error_and_unchanged() {
     }
     queue.push_with(&SendMsg::new(&[]), 60_000, |space| space.len()).expect("there is again");
     assert!(queue.iter().map(|msg| msg.len()).eq([3, 60_000]));
+}
+
+#[test]
+fn g8_a_queue_holds_at_most_six_times_its_bound() {
+    const BOUND: usize = 1 << 20;
+    let before = HELD.get();
+    let mut queue = SendQueue::new(BOUND);
+    let (meta, data) = (SendMeta::new().with_hop_limit(1), vec![0; 60_000]);
+    let large = SendMsg::new(&data);
+    let small = SendMsg::new(&data[..100]);
+    let kinds = [
+        large,
+        small,
+        small.with_meta(&meta),
+        SendMsg::new(&[]).with_meta(&meta),
+        SendMsg::new(&[]),
+    ];
+    let held = || HELD.get().wrapping_sub(before);
+    for (stages, kind) in (0..4).flat_map(|_| kinds).enumerate() {
+        while queue.push(&kind).is_ok() {}
+        assert!(held() <= 6 * BOUND, "{} for a bound of {BOUND}", held());
+        // Also with both stages in use.
+        (0..stages % 3).for_each(|_| _ = queue.discard_front());
+        while queue.push(&kind).is_ok() {}
+        assert!(held() <= 6 * BOUND, "{} for a bound of {BOUND}", held());
+        if stages % 2 == 0 {
+            queue.clear();
+        }
+        while queue.discard_front() {}
+    }
+    queue.shrink_to_fit();
+    assert_eq!(held(), 0);
 }
 
 /// Checks that exactly these datagrams arrived.

@@ -177,7 +177,7 @@ impl Call<'_> {
             lessons.pending = Some(Rejected { error, cause, segment: batch.segment });
             return Ok(());
         }
-        let has_tos = || first.options().is_ok_and(|options| options.tos.is_some());
+        let has_tos = || first.options().tos.is_some();
         if lessons.tos && sys::may_be_about_tos(&error) && has_tos() {
             // The kernel may have rejected the message's batch for its TOS, too.
             *lessons = Lessons { tos: false, ..Lessons::new(start) };

@@ -1,11 +1,11 @@
 //! One datagram to send.
 
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::ptr;
 
-use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta, invalid};
+use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
 use crate::sys::{Dest, Payload, UnixAddr};
 
 /// One datagram to send: destination, payload and options.
@@ -144,9 +144,9 @@ impl<'a> SendMsg<'a> {
     /// [cookbook](crate::guide::cookbook#options-for-each-message)). ECN bits and segment size need no `SendMeta`:
     /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size) set them in the message itself.
     ///
-    /// They combine with the options of a [reply](crate::Datagram::reply) and with [raw control
-    /// messages](Self::with_control). The send fails with `InvalidInput` if two of these set the same option, or if one
-    /// is invalid, and with `Unsupported` if the platform lacks an option.
+    /// They replace those options of a [reply](crate::Datagram::reply) that both set, and combine with the others. The send
+    /// fails with `InvalidInput` if [raw control messages](Self::with_control) set one of them, too, or if one is invalid,
+    /// and with `Unsupported` if the platform lacks an option.
     ///
     /// ```
     /// use mmsg::{SendMeta, SendMsg};
@@ -247,11 +247,10 @@ impl<'a> SendMsg<'a> {
         }
     }
 
-    /// All options of the message together, except raw control messages. If an option is set [twice](Self::with_meta),
-    /// only the options of `with_meta`.
+    /// All options of the message together, except raw control messages.
     #[must_use]
     pub fn meta(&self) -> SendMeta {
-        self.options().unwrap_or_else(|_| self.meta.copied().unwrap_or_default())
+        self.options()
     }
 
     /// Payload length in bytes.
@@ -307,44 +306,23 @@ impl<'a> SendMsg<'a> {
     }
 
     /// All options together.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` if two of them set the same one.
-    pub(crate) fn options(&self) -> io::Result<SendMeta> {
-        let mut options = self.borrowed_options()?;
+    pub(crate) fn options(&self) -> SendMeta {
+        let mut options = self.borrowed_options();
         if let Some(ecn) = self.ecn {
             options = options.with_ecn(ecn);
         }
         options.segment_size = self.segment_size.or(options.segment_size);
-        Ok(options)
+        options
     }
 
-    /// The borrowed options together: those of a reply and of `with_meta`.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` if two of them set the same one.
-    pub(crate) fn borrowed_options(&self) -> io::Result<SendMeta> {
-        let (reply, mut options) = match (self.reply, self.meta) {
-            (None, None) => return Ok(SendMeta::new()),
-            (None, Some(meta)) => return Ok(*meta),
-            (Some(reply), None) => return Ok(reply.reply_meta()),
-            (Some(reply), Some(meta)) => (reply.reply_meta(), *meta),
-        };
-        let twice = [
-            ("source", options.source.is_some() && reply.source.is_some()),
-            ("interface", options.interface.is_some() && reply.interface.is_some()),
-        ];
-        if let Some((option, _)) = twice.into_iter().find(|(_, twice)| *twice) {
-            let reason = format!(
-                "SendMeta::{option} is set twice for one message, by its reply and by with_meta"
-            );
-            return Err(invalid(reason));
+    /// The borrowed options together: those of `with_meta`, then those of a reply.
+    pub(crate) fn borrowed_options(&self) -> SendMeta {
+        let mut options = self.meta.copied().unwrap_or_default();
+        if let Some(reply) = self.reply.map(RecvMeta::reply_meta) {
+            options.source = options.source.or(reply.source);
+            options.interface = options.interface.or(reply.interface);
         }
-        options.source = options.source.or(reply.source);
-        options.interface = options.interface.or(reply.interface);
-        Ok(options)
+        options
     }
 
     /// Whether the message has neither options nor control messages.

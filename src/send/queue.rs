@@ -10,7 +10,7 @@ use std::mem;
 use std::net::SocketAddr;
 
 pub use self::error::PushError;
-use self::stage::{Entry, Stage};
+use self::stage::Stage;
 use crate::ancillary::SendMeta;
 use crate::send::msg::SendMsg;
 use crate::send::row::Row;
@@ -22,8 +22,8 @@ use crate::send::row::Row;
 /// stages have grown, nothing is allocated. If each flush sends everything, all pushes use the same memory.
 ///
 /// The bound is in bytes: [`cost`](Self::cost) says how many a datagram counts. A push beyond the bound fails, so the
-/// caller can apply back-pressure. The stages keep their memory, two to four times the bound;
-/// [`shrink_to_fit`](Self::shrink_to_fit) frees it.
+/// caller can apply back-pressure. The stages keep their memory: up to six times the bound if all kinds of datagrams have
+/// filled it in turn. [`shrink_to_fit`](Self::shrink_to_fit) frees it.
 ///
 /// ```
 /// use mmsg::{BatchSocket, SendMsg, SendQueue};
@@ -48,7 +48,7 @@ pub struct SendQueue {
 impl SendQueue {
     /// Bytes that each datagram counts in addition to its payload and its options, for the queue's record of it. So the
     /// bound limits empty datagrams, too.
-    pub const OVERHEAD: usize = size_of::<Entry>();
+    pub const OVERHEAD: usize = size_of::<SendMsg<'_>>();
 
     /// An empty queue for up to `capacity` bytes. Memory is allocated as needed.
     #[must_use]
@@ -60,9 +60,9 @@ impl SendQueue {
     /// batches if the destinations alternate: a, b, c, a, b, c.
     ///
     /// The datagrams to each destination stay in order, and so do all datagrams to Unix sockets. A flush groups
-    /// everything pushed since the previous flush began, and sends it before later pushes. It sorts first, which takes
-    /// up to half a second for a million datagrams. Each datagram takes up to 8 bytes more, which do not count against
-    /// the bound.
+    /// everything pushed since the previous flush or [`discard_front`](Self::discard_front) began, and sends it before later
+    /// pushes. It sorts first, which takes up to half a second for a million datagrams. Each datagram takes up to 8 bytes
+    /// more, which do not count against the bound.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg, SendQueue};
@@ -127,14 +127,23 @@ impl SendQueue {
     /// - [`PushError::Full`]: the datagram does not fit now.
     /// - [`PushError::TooLong`]: it can never fit.
     /// - [`PushError::HasControl`]: it has raw control messages, which a queue does not store.
-    /// - [`PushError::OptionTwice`]: two of its options set the same thing.
     /// - [`PushError::NoAddress`]: no Unix socket can have its destination.
     /// - [`PushError::OutOfMemory`]: the queue cannot grow.
     ///
     /// A datagram that the system does not accept fails when it is sent.
     #[inline]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
-        self.push_with(msg, 0, |_| 0)
+        if let Some(cost) = self.back.push_simple(msg, self.capacity - self.bytes) {
+            self.bytes += cost;
+            return Ok(());
+        }
+        // By value, so the message of the common case stays in registers.
+        self.push_any(*msg)
+    }
+
+    #[inline(never)]
+    fn push_any(&mut self, msg: SendMsg<'_>) -> Result<(), PushError> {
+        self.push_with(&msg, 0, |_| 0)
     }
 
     /// Adds a datagram whose payload `fill` writes into the queue's memory. Encrypting or encoding there saves a buffer and a
@@ -144,8 +153,7 @@ impl SendQueue {
     /// has no header. `msg` also has the destination and the options.
     ///
     /// `fill` gets `max_len` zero bytes and returns how many of them to send, from the first on. If it returns `usize::MAX`,
-    /// nothing is queued and the push fails with [`PushError::TooLong`]. Clearing the bytes takes time: ask for no more than
-    /// `fill` may need.
+    /// nothing is queued and the push fails with [`PushError::TooLong`]. The bytes are zeroed first; keep `max_len` small.
     ///
     /// ```
     /// use mmsg::{BatchSocket, SendMsg, SendQueue};
@@ -178,11 +186,8 @@ impl SendQueue {
         fill: impl FnOnce(&mut [u8]) -> usize,
     ) -> Result<(), PushError> {
         let cost = stage::cost(msg)?;
-        // Lengths are stored in 32 bits.
-        let longest = msg.len().saturating_add(max_len);
-        u32::try_from(longest).map_err(|_| PushError::TooLong)?;
         self.check(cost.saturating_add(max_len))?;
-        self.bytes += self.back.push_with(msg, cost, max_len, fill)?;
+        self.bytes += cost + self.back.push_with(msg, (cost, self.capacity), max_len, fill)?;
         Ok(())
     }
 
@@ -208,7 +213,7 @@ impl SendQueue {
     /// # Errors
     ///
     /// The errors of [`push`](Self::push), for all datagrams together: [`PushError::TooLong`] if they can never be in
-    /// the queue at the same time. The queue is unchanged.
+    /// the queue at the same time. The queue is unchanged, as it is if the iterator panics.
     pub fn push_to_all(
         &mut self,
         msg: &SendMsg<'_>,
@@ -216,27 +221,30 @@ impl SendQueue {
     ) -> Result<(), PushError> {
         let mut dests = dests.into_iter();
         let Some(first) = dests.next() else { return Ok(()) };
-        let (len, bytes) = (self.back.len(), self.bytes);
-        let mut result = self.push(&msg.with_dest(first));
+        let undo = Undo { len: self.back.len(), bytes: self.bytes, queue: self };
+        let mut result = undo.queue.push(&msg.with_dest(first));
         // Datagrams that do not fit are counted, too, to learn whether all of them could ever fit.
         let mut cost = Self::cost(&msg.with_dest(first));
         for dest in dests {
             cost = cost.saturating_add(Self::OVERHEAD);
-            result = result
-                .and_then(|()| self.check(Self::OVERHEAD))
-                .and_then(|()| self.back.repeat(dest));
-            match result {
-                Ok(()) => self.bytes += Self::OVERHEAD,
-                Err(PushError::Full) if cost <= self.capacity => {}
-                Err(_) => break,
+            result = result.and_then(|()| undo.queue.repeat(dest));
+            if !matches!(result, Ok(()) | Err(PushError::Full)) || cost > undo.queue.capacity {
+                break;
             }
         }
-        if let Err(error) = result {
-            self.back.truncate(len);
-            self.bytes = bytes;
-            let never = error == PushError::Full && cost > self.capacity;
-            return Err(if never { PushError::TooLong } else { error });
+        match result {
+            Ok(()) => mem::forget(undo),
+            Err(PushError::Full) if cost > undo.queue.capacity => return Err(PushError::TooLong),
+            Err(_) => {}
         }
+        result
+    }
+
+    /// Repeats the last datagram with another destination.
+    fn repeat(&mut self, dest: SocketAddr) -> Result<(), PushError> {
+        self.check(Self::OVERHEAD)?;
+        self.back.repeat(dest, self.capacity)?;
+        self.bytes += Self::OVERHEAD;
         Ok(())
     }
 
@@ -297,8 +305,10 @@ impl SendQueue {
 
     /// The next datagram to be sent. An error of [`flush`](crate::BatchSocket::flush) is about this one.
     #[must_use]
+    #[inline]
     pub fn front(&self) -> Option<SendMsg<'_>> {
-        self.iter().next()
+        let stage = if self.front.len() > 0 { &self.front } else { &self.back };
+        stage.iter().next()
     }
 
     /// Drops the next datagram to be sent. Returns whether there was one.
@@ -336,7 +346,8 @@ impl SendQueue {
         self.bytes = 0;
     }
 
-    /// Frees unused memory.
+    /// Frees the memory that the queue keeps for later datagrams: all memory, if it is empty. Memory of payloads is freed once
+    /// its stage is empty.
     pub fn shrink_to_fit(&mut self) {
         self.front.shrink_to_fit();
         self.back.shrink_to_fit();
@@ -350,7 +361,9 @@ impl SendQueue {
         max: usize,
     ) -> &'r [SendMsg<'q>] {
         if self.grouped {
-            self.swap_if_drained();
+            if self.front.len() == 0 {
+                self.swap();
+            }
             self.front.group();
         }
         let stage = if self.front.len() > 0 { &self.front } else { &self.back };
@@ -364,16 +377,29 @@ impl SendQueue {
         if n == self.len() {
             return self.clear();
         }
-        self.swap_if_drained();
+        if self.front.len() == 0 {
+            self.swap();
+        }
         self.bytes -= self.front.advance(n);
     }
 
-    /// Swaps the stages if the front is empty.
-    #[inline]
-    fn swap_if_drained(&mut self) {
-        if self.front.len() == 0 {
-            mem::swap(&mut self.front, &mut self.back);
-        }
+    #[cold]
+    fn swap(&mut self) {
+        mem::swap(&mut self.front, &mut self.back);
+    }
+}
+
+/// Takes back what was pushed since, when it is dropped: also by a panic of the caller's iterator.
+struct Undo<'q> {
+    queue: &'q mut SendQueue,
+    len: usize,
+    bytes: usize,
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        self.queue.back.take_back(self.len);
+        self.queue.bytes = self.bytes;
     }
 }
 

@@ -166,7 +166,7 @@ impl<'a> Encoder<'_, 'a> {
         msg: &'a SendMsg<'a>,
         segment_size: Option<u16>,
     ) -> io::Result<()> {
-        let (mut options, raw) = (msg.options()?, msg.raw_control());
+        let (mut options, raw) = (msg.options(), msg.raw_control());
         if let Some(segmenting) = &self.segmenting {
             options.tos = options.tos.filter(|_| segmenting.tos);
             // Beside a raw one it stays: the same option twice is an error.

@@ -18,13 +18,8 @@ use crate::common::is_refused;
 use crate::common::sockets::{addr, connected, refusing, udp4};
 
 const SECRET: &[u8] = b"SECRET";
-const PUSH_ERRORS: [PushError; 5] = [
-    PushError::Full,
-    PushError::TooLong,
-    PushError::HasControl,
-    PushError::OptionTwice,
-    PushError::NoAddress,
-];
+const PUSH_ERRORS: [PushError; 4] =
+    [PushError::Full, PushError::TooLong, PushError::HasControl, PushError::NoAddress];
 
 /// The output with its trait and type: `("Debug", "RecvBatch", ...)`.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg, SendQueue};
 
 use crate::common::recv::{in_one_receive, memory, payloads};
 use crate::common::sockets::{addr, settle, udp4};
@@ -58,19 +58,28 @@ fn an_iterator_that_panics_sends_nothing_twice() {
         };
         panics(|| drop(socket.send_each(msgs(), no_failure)));
         assert!(first_of(far, &data) <= BAD);
-        let dests = || (0..3).map(|i| if i == 2 { panic_now() } else { addr(far) });
-        let mut queue = SendQueue::new(1 << 16);
-        queue.push(&SendMsg::to(addr(far), &data[0])).expect("there is space");
-        panics(|| {
-            let _ = queue.push_to_all(&SendMsg::new(b"data"), dests());
-        });
-        // Queued datagrams are complete.
-        let count = queue.len();
-        assert_eq!(socket.flush(&mut queue).expect("loopback takes it"), count);
-        assert_eq!((queue.len(), queue.bytes()), (0, 0));
-        assert_eq!(payloads(far, count)[0], data[0]);
         exchange(socket, far, COUNT);
     });
+}
+
+#[test]
+fn g7_an_iterator_of_destinations_that_panics_queues_none() {
+    let (from, to) = (udp4(), udp4());
+    let meta = SendMeta::new().with_hop_limit(7);
+    let msg = SendMsg::new(b"data").with_meta(&meta);
+    for stop in 1..9 {
+        let dests = || (0..9).map(|i| if i == stop { panic_now() } else { addr(&to) });
+        let mut queue = SendQueue::new(1 << 16);
+        queue.push(&SendMsg::to(addr(&to), b"first")).expect("there is space");
+        let before = queue.bytes();
+        panics(|| {
+            let _ = queue.push_to_all(&msg, dests());
+        });
+        assert_eq!((queue.len(), queue.bytes()), (1, before));
+        queue.push_to_all(&msg, [addr(&to)]).expect("there is space");
+        assert_eq!(from.flush(&mut queue).expect("loopback takes both"), 2);
+        assert_eq!(payloads(&to, 2), [&b"first"[..], b"data"]);
+    }
 }
 
 #[test]

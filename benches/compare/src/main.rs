@@ -16,6 +16,7 @@ mod echo;
 mod in_turn;
 mod load;
 mod peers;
+mod queue;
 mod ratios;
 mod report;
 mod tables;
@@ -87,6 +88,9 @@ enum Command {
     /// One side of xnet/compare.sh.
     #[command(hide = true)]
     BesideXnet { milliseconds: u64 },
+    /// One side of xnet/queue.sh.
+    #[command(hide = true)]
+    BesideHttp2 { milliseconds: u64 },
     /// An echo server, started by a run.
     #[command(hide = true)]
     Serve { way: String, threads: usize, ip: std::net::IpAddr },
@@ -123,6 +127,10 @@ fn main() -> ExitCode {
         Command::BesideXnet { milliseconds } => in_turn::beside_xnet(milliseconds),
         Command::ServeOnTokio { way, flavor, sockets } => {
             tokio_echo::servers::main(&way, &flavor, sockets)
+        }
+        Command::BesideHttp2 { milliseconds } => {
+            queue::beside_http2(milliseconds);
+            Ok(())
         }
         Command::Serve { way, threads, ip } => echo::server::main(&way, threads, ip),
     };

@@ -31,8 +31,6 @@ pub enum PushError {
     TooLong,
     /// The message has raw control messages.
     HasControl,
-    /// Two of the message's options set the same thing.
-    OptionTwice,
     /// No Unix socket can have the destination: it is unnamed, too long, or the platform has no such addresses.
     NoAddress,
     /// There is no memory for the datagram.
@@ -45,7 +43,6 @@ impl fmt::Display for PushError {
             Self::Full => "the send queue is full: flush it",
             Self::TooLong => "the datagram is longer than the send queue can hold, or than its max_len",
             Self::HasControl => "a send queue does not store raw control messages: send this message without a queue",
-            Self::OptionTwice => "two options of the message set the same thing: set it once",
             Self::NoAddress => "the destination is not a valid Unix address on this platform",
             Self::OutOfMemory => "there is no memory for the datagram",
         })
