@@ -154,9 +154,9 @@ fn d15_a_queue_without_memory_is_an_error_and_unchanged() {
 #[test]
 fn g8_a_queue_holds_at_most_six_times_its_bound() {
     const BOUND: usize = 1 << 20;
+    let (meta, data) = (SendMeta::new().with_hop_limit(1), vec![0; 60_000]);
     let before = HELD.get();
     let mut queue = SendQueue::new(BOUND);
-    let (meta, data) = (SendMeta::new().with_hop_limit(1), vec![0; 60_000]);
     let large = SendMsg::new(&data);
     let small = SendMsg::new(&data[..100]);
     let kinds = [

@@ -143,14 +143,13 @@ fn choose(backend: Backend, not: bool) {
 enum Sending {
     Batch,
     Dyn,
-    Flush,
     /// An arena with this backend, while the thread uses the other one.
     Arena(Backend),
 }
 
 impl Sending {
-    fn all(backend: Backend) -> [Self; 4] {
-        [Self::Batch, Self::Dyn, Self::Flush, Self::Arena(backend)]
+    fn all(backend: Backend) -> [Self; 3] {
+        [Self::Batch, Self::Dyn, Self::Arena(backend)]
     }
 
     /// All ways by `backend`. Each chooses the thread's backend when its turn comes.
@@ -171,17 +170,6 @@ impl Sending {
             Self::Dyn => {
                 let socket: &dyn BatchSocket = socket;
                 socket.send_batch(msgs)
-            }
-            Self::Flush => {
-                let mut queue = SendQueue::new(1 << 20);
-                for msg in msgs {
-                    queue.push(msg).expect("the queue is ample");
-                }
-                let result = socket.flush(&mut queue);
-                let taken = *result.as_ref().unwrap_or(&0);
-                let left: Vec<_> = queue.iter().map(|msg| payload(&msg)).collect();
-                assert_eq!(left, msgs[taken..].iter().map(payload).collect::<Vec<_>>());
-                result
             }
             Self::Arena(backend) => MmsgBuf::with_backend(backend).send(socket, msgs),
         }

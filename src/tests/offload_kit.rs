@@ -144,11 +144,10 @@ pub(super) enum Way {
     Batch,
     Dyn,
     Each,
-    Flush,
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 4] = [Self::Batch, Self::Dyn, Self::Each, Self::Flush];
+    pub(super) const ALL: [Self; 3] = [Self::Batch, Self::Dyn, Self::Each];
 }
 
 /// The messages that failed, each with its error, in order.
@@ -162,10 +161,6 @@ fn code(error: &io::Error) -> i32 {
 pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
     let mut failed = Vec::new();
     let mut at = 0;
-    let mut queue = SendQueue::new(1 << 20);
-    if way == Way::Flush {
-        msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
-    }
     while at < msgs.len() {
         let rest = &msgs[at..];
         let result = match way {
@@ -174,7 +169,6 @@ pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
             Way::Each => net.near.send_each(rest, |i, error| {
                 failed.push((at + i, code(&error)));
             }),
-            Way::Flush => net.near.flush(&mut queue),
         };
         match result {
             Ok(count) => {
@@ -185,10 +179,8 @@ pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
             Err(error) => {
                 failed.push((at, code(&error)));
                 at += 1;
-                assert!(way != Way::Flush || queue.discard_front());
             }
         }
-        assert!(way != Way::Flush || queue.len() == msgs.len() - at);
     }
     failed
 }

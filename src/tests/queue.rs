@@ -29,6 +29,15 @@ fn left(queue: &SendQueue) -> Vec<u32> {
     queue.iter().map(|msg| payload(&msg)).collect()
 }
 
+/// `stopped_send`, and the next call finds the socket full.
+fn full_after(backend: Backend, n: usize, k: usize) -> Vec<(Call, Fate)> {
+    let mut fates: Vec<_> = stopped_send(backend, n, k, errno::EAGAIN).into_iter().collect();
+    if k < n {
+        fates.push((send_call(backend, n - k), Fate::Fail(errno::EAGAIN)));
+    }
+    fates
+}
+
 /// The address of each queued payload.
 fn places(queue: &SendQueue) -> Vec<*const u8> {
     queue.iter().flat_map(|msg| msg.slices().map(<[u8]>::as_ptr).collect::<Vec<_>>()).collect()
@@ -44,7 +53,7 @@ fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
         for k in 1..=N {
             let mut queue = queue(&loopback.msgs(&data));
             let (places_before, bytes) = (places(&queue), queue.bytes());
-            fault::script(stopped_send(backend, N, k, errno::EAGAIN));
+            fault::script(full_after(backend, N, k));
             assert_eq!(loopback.near.flush(&mut queue).unwrap(), k);
             calls();
             assert_eq!(queue.len(), N - k);
@@ -69,7 +78,7 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         let mut queue = queue(&msgs[..3]);
-        fault::script(stopped_send(backend, 3, 1, errno::EAGAIN));
+        fault::script(full_after(backend, 3, 1));
         assert_eq!(loopback.near.flush(&mut queue).unwrap(), 1);
         calls();
         for msg in &msgs[3..] {
@@ -112,11 +121,13 @@ fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
         let mut queue = queue(&data.iter().map(|n| SendMsg::new(n)).collect::<Vec<_>>());
         let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
         fates.extend(stopped_send(Backend::Mmsg, STEP, k, errno::EAGAIN));
+        let left = ALL - steps * STEP - k;
+        fates.push((send_call(Backend::Mmsg, left), Fate::Fail(errno::EAGAIN)));
         fault::script(fates);
         assert_eq!(near.as_fd().flush(&mut queue).unwrap(), steps * STEP + k);
-        assert_eq!(calls().len(), steps + 1);
+        assert_eq!(calls().len(), steps + 2);
         assert_eq!(queue.front().map(|msg| payload(&msg)), Some((steps * STEP + k) as u32));
-        assert_eq!(near.as_fd().flush(&mut queue).unwrap(), ALL - steps * STEP - k);
+        assert_eq!(near.as_fd().flush(&mut queue).unwrap(), left);
         drop(near);
         let read = reader.join().expect("the reader ends").expect("a stream can be read");
         assert_eq!(read, data.concat());
