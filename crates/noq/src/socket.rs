@@ -1,7 +1,5 @@
 //! The socket of a noq endpoint.
 
-use std::fmt;
-use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -10,10 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use mmsg::offload::OffloadBuilder;
-use mmsg::{BatchSocket, Offload, SendMsg};
+use mmsg::{AsyncBatchSocket, Offload, SendMsg, SendWaiter};
 use noq::udp::{RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, UdpSender};
-use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use crate::convert::send_meta;
@@ -75,7 +72,7 @@ impl Socket {
 
 impl AsyncUdpSocket for Socket {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
-        Box::pin(Sender { socket: Arc::clone(&self.0), wait: None })
+        Box::pin(Sender { socket: Arc::clone(&self.0), waiter: SendWaiter::new() })
     }
 
     fn poll_recv(
@@ -100,12 +97,11 @@ impl AsyncUdpSocket for Socket {
     }
 }
 
-type Wait = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
-
 /// Sends for one connection, and waits while the socket is full.
+#[derive(Debug)]
 struct Sender {
     socket: Arc<Shared>,
-    wait: Option<Wait>,
+    waiter: SendWaiter,
 }
 
 impl UdpSender for Sender {
@@ -115,38 +111,16 @@ impl UdpSender for Sender {
         transmit: &Transmit<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { socket, wait } = self.get_mut();
+        let Self { socket, waiter } = self.get_mut();
         let meta = send_meta(transmit);
         let msg = SendMsg::to(transmit.destination, transmit.contents).with_meta(&meta);
-        let udp = socket.socket.get_ref();
-        loop {
-            if let Some(waiting) = wait {
-                let result = ready!(waiting.as_mut().poll(cx));
-                *wait = None;
-                result?;
-            }
-            let send = || socket.socket.on(udp).send_batch(&[msg]);
-            match udp.try_io(Interest::WRITABLE, send) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let socket = Arc::clone(socket);
-                    *wait = Some(Box::pin(async move { socket.socket.get_ref().writable().await }));
-                }
-                Err(error) => {
-                    socket.note_failure(&error, transmit);
-                    return Poll::Ready(Ok(()));
-                }
-                Ok(_) => return Poll::Ready(Ok(())),
-            }
+        if let Err(error) = ready!(socket.socket.poll_send_batch(cx, waiter, &[msg])) {
+            socket.note_failure(&error, transmit);
         }
+        Poll::Ready(Ok(()))
     }
 
     fn max_transmit_segments(&self) -> NonZeroUsize {
         NonZeroUsize::new(self.socket.socket.max_segments()).unwrap_or(NonZeroUsize::MIN)
-    }
-}
-
-impl fmt::Debug for Sender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("waiting", &self.wait.is_some()).finish_non_exhaustive()
     }
 }

@@ -1,17 +1,15 @@
 //! What the sockets of quinn and of noq have in common. mmsg-noq links to this file.
 
 use std::io::{self, IoSliceMut};
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use mmsg::errors::is_too_big;
 use mmsg::offload::OffloadBuilder;
 use mmsg::options::Fragmentation;
-use mmsg::{Ancillary, BatchSocket, Message, Offload};
-use tokio::io::Interest;
+use mmsg::{Ancillary, AsyncBatchSocket, Message, Offload};
 use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
 
@@ -29,7 +27,8 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) socket: Offload<UdpSocket>,
+    /// Each sender has it too.
+    pub(crate) socket: Arc<Offload<UdpSocket>>,
     pub(crate) may_fragment: bool,
     failed: AtomicU64,
     last_logged: Mutex<Option<Instant>>,
@@ -42,7 +41,7 @@ impl Shared {
         let may_fragment = Fragmentation::Probe.set(&socket).is_err();
         let _ = (Ancillary::TOS | Ancillary::DEST).enable(&socket)?;
         socket.set_nonblocking(true)?;
-        let socket = offload.build(UdpSocket::from_std(socket)?)?;
+        let socket = Arc::new(offload.build(UdpSocket::from_std(socket)?)?);
         let (failed, last_logged) = (AtomicU64::new(0), Mutex::new(None));
         Ok(Self { socket, may_fragment, failed, last_logged })
     }
@@ -85,32 +84,17 @@ impl Shared {
             // The receive returns any error.
             let _ = self.socket.disable_gro(self.socket.get_ref());
         }
-        let (socket, offload) = (self.socket.get_ref(), self.socket.on(self.socket.get_ref()));
         let mut errors = 0;
         loop {
-            ready!(socket.poll_recv_ready(cx))?;
-            let mut each = |i: usize, message: Message<'_>| metas[i] = recv_meta(message);
-            match socket.try_io(Interest::READABLE, || offload.recv_slices(bufs, &mut each)) {
+            let each = |i: usize, message: Message<'_>| metas[i] = recv_meta(message);
+            match ready!(self.socket.poll_recv_slices(cx, bufs, each)) {
                 // A socket that was shut down never receives again.
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
-                Ok(received) => return Poll::Ready(Ok(received)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if self.is_shut_down() {
-                        return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
-                    }
-                }
                 // The error is about an earlier datagram, and is reported once.
                 Err(_) if errors < MAX_ERRORS => errors += 1,
-                Err(error) => return Poll::Ready(Err(error)),
+                result => return Poll::Ready(result),
             }
         }
-    }
-
-    /// Whether the socket was shut down. tokio then reports it as readable for ever.
-    fn is_shut_down(&self) -> bool {
-        let ready = pin!(self.socket.get_ref().ready(Interest::READABLE));
-        let ready = ready.poll(&mut Context::from_waker(Waker::noop()));
-        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 
     pub(crate) fn max_receive_segments(&self) -> usize {

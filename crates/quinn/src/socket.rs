@@ -1,15 +1,13 @@
 //! The socket of a quinn endpoint.
 
-use std::fmt;
-use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use mmsg::offload::OffloadBuilder;
-use mmsg::{BatchSocket, Offload, SendMsg};
+use mmsg::{AsyncBatchSocket, BatchSocket, Offload, SendMsg, SendWaiter};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
@@ -94,7 +92,7 @@ impl Socket {
 
 impl AsyncUdpSocket for Socket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Poller { socket: self, wait: None })
+        Box::pin(Poller { socket: Arc::clone(&self.0.socket), waiter: SendWaiter::new() })
     }
 
     /// Sends at once, with one system call unless the system rejects a GSO batch. The only error is `WouldBlock`.
@@ -136,35 +134,18 @@ impl AsyncUdpSocket for Socket {
     }
 }
 
-type Wait = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
-
 /// Waits until the socket is writable, for one connection. quinn asks before every send, and usually the socket is
 /// writable.
+#[derive(Debug)]
 struct Poller {
-    socket: Arc<Socket>,
-    wait: Option<Wait>,
+    socket: Arc<Offload<UdpSocket>>,
+    waiter: SendWaiter,
 }
 
 impl UdpPoller for Poller {
     fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { socket, wait } = self.get_mut();
-        let udp = socket.0.socket.get_ref();
+        let Self { socket, waiter } = self.get_mut();
         // No system call: tokio remembers that the socket is writable.
-        if wait.is_none() && udp.try_io(Interest::WRITABLE, || Ok(())).is_ok() {
-            return Poll::Ready(Ok(()));
-        }
-        let waiting = wait.get_or_insert_with(|| {
-            let socket = Arc::clone(socket);
-            Box::pin(async move { socket.0.socket.get_ref().writable().await })
-        });
-        let result = ready!(waiting.as_mut().poll(cx));
-        *wait = None;
-        Poll::Ready(result)
-    }
-}
-
-impl fmt::Debug for Poller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Poller").field("waiting", &self.wait.is_some()).finish_non_exhaustive()
+        socket.poll_send_batch(cx, waiter, &[]).map_ok(drop)
     }
 }
