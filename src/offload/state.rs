@@ -9,6 +9,8 @@ use super::status::{GsoStatus, Status, Switch};
 use crate::ancillary::Ancillary;
 use crate::arena;
 use crate::recv::batch::RecvBatch;
+#[cfg(feature = "bytes")]
+use crate::recv::bufs::Buffers;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
@@ -283,6 +285,15 @@ impl OffloadState {
                 };
                 Target::Slices(buffers, &mut count).receive_from(socket)
             }
+            #[cfg(feature = "bytes")]
+            Target::Bufs(bufs, each) => {
+                self.check_capacity(|| bufs.shortest())?;
+                let mut count = |i, message: Message<'_>| {
+                    totals.add(&message.received);
+                    each(i, message);
+                };
+                Target::Bufs(bufs, &mut count).receive_from(socket)
+            }
         };
         self.counters.received(&totals);
         result
@@ -329,5 +340,14 @@ impl BatchSocket for SocketWithState<'_> {
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
         self.state.receive(self.socket, Target::Slices(buffers, each)).map(|taken| taken.count)
+    }
+
+    #[cfg(feature = "bytes")]
+    fn recv_any_bufs(
+        &self,
+        bufs: &mut dyn Buffers,
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        self.state.receive(self.socket, Target::Bufs(bufs, each)).map(|taken| taken.count)
     }
 }

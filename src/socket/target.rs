@@ -2,9 +2,12 @@
 
 use std::io::{self, IoSliceMut};
 
+#[cfg(feature = "tokio")]
 use super::BatchSocket;
 use crate::arena;
 use crate::recv::batch::RecvBatch;
+#[cfg(feature = "bytes")]
+use crate::recv::bufs::Buffers;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::sys::{BorrowedSocket, RecvFlags, Taken};
@@ -19,6 +22,9 @@ pub enum Target<'t, 'm> {
     More(&'t mut RecvBatch),
     /// `recv_slices`
     Slices(&'t mut [IoSliceMut<'m>], &'t mut dyn FnMut(usize, Message<'_>)),
+    /// `recv_bufs`
+    #[cfg(feature = "bytes")]
+    Bufs(&'t mut dyn Buffers, &'t mut dyn FnMut(usize, Message<'_>)),
 }
 
 impl Target<'_, '_> {
@@ -30,6 +36,8 @@ impl Target<'_, '_> {
             Self::Batch(batch) => socket.recv_into(batch),
             Self::More(batch) => socket.recv_more(batch),
             Self::Slices(buffers, each) => socket.recv_slices(buffers, each),
+            #[cfg(feature = "bytes")]
+            Self::Bufs(bufs, each) => socket.recv_any_bufs(*bufs, each),
         }
     }
 
@@ -46,6 +54,8 @@ impl Target<'_, '_> {
             Self::Slices(buffers, each) => {
                 arena::with(|arena| arena.recv_slices(socket, buffers, each))
             }
+            #[cfg(feature = "bytes")]
+            Self::Bufs(bufs, each) => arena::with(|arena| arena.recv_bufs(socket, bufs, each)),
         }
     }
 }
