@@ -4,7 +4,6 @@ mod ext;
 mod hint;
 mod implementations;
 mod provided;
-mod target;
 
 use std::io::{self, IoSliceMut};
 
@@ -21,7 +20,6 @@ pub use ext::BatchSocketExt;
 pub(crate) use ext::{OfferSize, is_temporary};
 pub use hint::DatagramSocketWithItsFeatureOn;
 pub(crate) use implementations::forward;
-pub use target::Target;
 
 /// A datagram socket that moves messages in batches.
 ///

@@ -14,7 +14,7 @@ use crate::recv::bufs::Buffers;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
-use crate::socket::{BatchSocket, Target};
+use crate::socket::BatchSocket;
 use crate::sys::{self, AsSocket, BorrowedSocket, MAX_BATCH, RecvFlags, Taken};
 
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
@@ -254,72 +254,31 @@ struct SocketWithState<'a> {
 
 sys::impl_as_socket!(['a] SocketWithState<'a>, |both| both.socket);
 
-impl OffloadState {
-    /// Receives, and counts what came.
-    #[inline(always)]
-    pub(crate) fn receive(
-        &self,
-        socket: BorrowedSocket<'_>,
-        target: Target<'_, '_>,
-    ) -> io::Result<Taken> {
-        let mut totals = RecvTotals::default();
-        let result = match target {
-            Target::Msgs(msgs) => {
-                self.check_capacity(|| msgs.iter().take(MAX_BATCH).map(RecvMsg::capacity).min())?;
-                let result = Target::Msgs(msgs).receive_from(socket);
-                let count = result.as_ref().map_or(0, |taken| taken.count);
-                msgs[..count].iter().for_each(|msg| totals.add(&msg.received));
-                result
-            }
-            Target::Batch(batch) => {
-                batch.clear();
-                self.add_to(batch, socket, RecvFlags::NONE, &mut totals)
-            }
-            Target::More(batch) => self.add_to(batch, socket, RecvFlags::DONT_WAIT, &mut totals),
-            Target::Slices(buffers, each) => {
-                let smallest = || buffers.iter().take(MAX_BATCH).map(|buffer| buffer.len()).min();
-                self.check_capacity(smallest)?;
-                let mut count = |i, message: Message<'_>| {
-                    totals.add(&message.received);
-                    each(i, message);
-                };
-                Target::Slices(buffers, &mut count).receive_from(socket)
-            }
-            #[cfg(feature = "bytes")]
-            Target::Bufs(bufs, each) => {
-                self.check_capacity(|| bufs.shortest())?;
-                let mut count = |i, message: Message<'_>| {
-                    totals.add(&message.received);
-                    each(i, message);
-                };
-                Target::Bufs(bufs, &mut count).receive_from(socket)
-            }
-        };
-        self.counters.received(&totals);
-        result
-    }
-
-    /// Receives into the free slots.
-    fn add_to(
-        &self,
-        batch: &mut RecvBatch,
-        socket: BorrowedSocket<'_>,
-        flags: RecvFlags,
-        totals: &mut RecvTotals,
-    ) -> io::Result<Taken> {
-        self.check_capacity(|| Some(batch.slot_len()))?;
+impl SocketWithState<'_> {
+    /// Receives into the free slots, and counts what came.
+    fn add_to(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<Taken> {
+        self.state.check_capacity(|| Some(batch.slot_len()))?;
         let before = batch.message_count();
-        let result = batch.recv(socket, flags);
+        let result = batch.recv(self.socket, flags);
+        let mut totals = RecvTotals::default();
         // `messages().skip(before)` would decode each message before.
         let added = (before..batch.message_count()).filter_map(|i| batch.message(i));
         added.for_each(|message| totals.add(&message.received));
+        self.state.counters.received(&totals);
         result
     }
 }
 
 impl BatchSocket for SocketWithState<'_> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        self.state.receive(self.socket, Target::Msgs(msgs)).map(|taken| taken.count)
+        self.state.check_capacity(|| msgs.iter().take(MAX_BATCH).map(RecvMsg::capacity).min())?;
+        let result = arena::with(|arena| arena.recv_on(self.socket, msgs, RecvFlags::NONE));
+        let mut totals = RecvTotals::default();
+        let count = result.as_ref().map_or(0, |taken| taken.count);
+        let received = msgs.iter().take(count);
+        received.for_each(|msg| totals.add(&msg.received));
+        self.state.counters.received(&totals);
+        result.map(|taken| taken.count)
     }
 
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
@@ -327,11 +286,12 @@ impl BatchSocket for SocketWithState<'_> {
     }
 
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        self.state.receive(self.socket, Target::Batch(batch)).map(|taken| taken.count)
+        batch.clear();
+        self.add_to(batch, RecvFlags::NONE).map(|taken| taken.count)
     }
 
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        self.state.receive(self.socket, Target::More(batch)).map(|taken| taken.count)
+        self.add_to(batch, RecvFlags::DONT_WAIT).map(|taken| taken.count)
     }
 
     fn recv_slices(
@@ -339,7 +299,16 @@ impl BatchSocket for SocketWithState<'_> {
         buffers: &mut [IoSliceMut<'_>],
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        self.state.receive(self.socket, Target::Slices(buffers, each)).map(|taken| taken.count)
+        let smallest = || buffers.iter().take(MAX_BATCH).map(|buffer| buffer.len()).min();
+        self.state.check_capacity(smallest)?;
+        let mut totals = RecvTotals::default();
+        let mut count = |i, message: Message<'_>| {
+            totals.add(&message.received);
+            each(i, message);
+        };
+        let result = arena::with(|arena| arena.recv_slices(self.socket, buffers, &mut count));
+        self.state.counters.received(&totals);
+        result.map(|taken| taken.count)
     }
 
     #[cfg(feature = "bytes")]
@@ -348,6 +317,14 @@ impl BatchSocket for SocketWithState<'_> {
         bufs: &mut dyn Buffers,
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        self.state.receive(self.socket, Target::Bufs(bufs, each)).map(|taken| taken.count)
+        self.state.check_capacity(|| bufs.shortest())?;
+        let mut totals = RecvTotals::default();
+        let mut count = |i, message: Message<'_>| {
+            totals.add(&message.received);
+            each(i, message);
+        };
+        let result = arena::with(|arena| arena.recv_bufs(self.socket, bufs, &mut count));
+        self.state.counters.received(&totals);
+        result.map(|taken| taken.count)
     }
 }

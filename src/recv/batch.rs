@@ -50,6 +50,8 @@ pub struct RecvBatch {
     slots: Slots,
     /// Messages of the last receive.
     len: usize,
+    /// Whether the kernel said, after the last message, that its socket has no more.
+    drained: bool,
     /// The metadata of each message, if it has any.
     metas: Vec<Option<RecvMeta>>,
 }
@@ -121,13 +123,19 @@ impl RecvBatch {
         let mut metas = Vec::new();
         metas.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
         metas.resize(slots, None);
-        Ok(Self { slots: slots_of_headers, len: 0, metas })
+        Ok(Self { slots: slots_of_headers, len: 0, drained: false, metas })
     }
 
     /// The number of slots: how many messages fit.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Whether the kernel said, after the last message, that its socket has no more.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn drained(&self) -> bool {
+        self.drained
     }
 
     /// Capacity of a slot in bytes.
@@ -301,6 +309,7 @@ impl RecvBatch {
         self.slots.set_received(self.len, result, source);
         self.metas[self.len] = Some(meta);
         self.len += 1;
+        self.drained = false;
     }
 
     /// Fills the next slots by a receive into messages that borrow them, for sockets other than the kernel's.
@@ -344,6 +353,7 @@ impl RecvBatch {
             RecvMeta::decode(headers.control(i, &headers.result(i)), &mut self.metas[i]);
         }
         self.len += taken.count;
+        self.drained = taken.drained;
         Ok(taken)
     }
 }

@@ -12,7 +12,7 @@ use std::io::{self, IoSliceMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{BatchSocket, Target};
+use super::BatchSocket;
 use crate::arena;
 use crate::recv::batch::RecvBatch;
 #[cfg(feature = "bytes")]
@@ -20,13 +20,13 @@ use crate::recv::bufs::Buffers;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
-use crate::sys::{self, BorrowedSocket, SendFlags};
+use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
 
 /// Uses the thread's arena.
 impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        Target::Msgs(msgs).receive_from(*self).map(|taken| taken.count)
+        arena::with(|arena| arena.recv_on(*self, msgs, RecvFlags::NONE)).map(|taken| taken.count)
     }
 
     #[inline]
@@ -36,12 +36,13 @@ impl BatchSocket for BorrowedSocket<'_> {
 
     #[inline]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        Target::Batch(batch).receive_from(*self).map(|taken| taken.count)
+        batch.clear();
+        batch.recv(*self, RecvFlags::NONE).map(|taken| taken.count)
     }
 
     #[inline]
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        Target::More(batch).receive_from(*self).map(|taken| taken.count)
+        batch.recv(*self, RecvFlags::DONT_WAIT).map(|taken| taken.count)
     }
 
     #[inline]
@@ -50,7 +51,7 @@ impl BatchSocket for BorrowedSocket<'_> {
         buffers: &mut [IoSliceMut<'_>],
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        Target::Slices(buffers, each).receive_from(*self).map(|taken| taken.count)
+        arena::with(|arena| arena.recv_slices(*self, buffers, each)).map(|taken| taken.count)
     }
 
     #[cfg(feature = "bytes")]
@@ -59,7 +60,7 @@ impl BatchSocket for BorrowedSocket<'_> {
         bufs: &mut dyn Buffers,
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        Target::Bufs(bufs, each).receive_from(*self).map(|taken| taken.count)
+        arena::with(|arena| arena.recv_bufs(*self, bufs, each)).map(|taken| taken.count)
     }
 }
 

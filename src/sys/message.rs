@@ -62,7 +62,6 @@ pub struct Taken {
     pub(crate) count: usize,
     /// The last system call brought fewer messages than the headers offered to it: for the next header the kernel said
     /// `WouldBlock`, or met an error. It keeps that error for the next call, and readiness shows it (`POLLERR`).
-    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
     pub(crate) drained: bool,
 }
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use ::tokio::net::UdpSocket;
 
 use super::AsyncBatchSocket;
-use crate::offload::{Offload, OffloadState};
-use crate::socket::{BatchSocket, Target};
-use crate::sys::{self, AsSocket, Taken};
+use crate::offload::Offload;
+use crate::socket::BatchSocket;
+use crate::sys::{self, AsSocket};
 
 macro_rules! implement {
-    ([$($generics:tt)*] $type:ty, $socket:ty, |$this:ident, $arg:ident| $tokio_socket:expr, $arged:expr, $received:expr) => {
+    ([$($generics:tt)*] $type:ty, $socket:ty, |$this:ident, $call:ident| $tokio_socket:expr, $called:expr, $is_kernels:expr) => {
         impl<$($generics)*> AsyncBatchSocket for $type {
             type Socket = $socket;
 
@@ -24,15 +24,15 @@ macro_rules! implement {
 
             fn batch_call(
                 &self,
-                $arg: &mut dyn FnMut(&dyn BatchSocket) -> io::Result<usize>,
+                $call: &mut dyn FnMut(&dyn BatchSocket) -> io::Result<usize>,
             ) -> io::Result<usize> {
                 let $this = self;
-                $arged
+                $called
             }
 
-            fn receive(&self, $arg: Target<'_, '_>) -> io::Result<Taken> {
+            fn is_kernels(&self) -> bool {
                 let $this = self;
-                $received
+                $is_kernels
             }
         }
     };
@@ -42,7 +42,7 @@ macro_rules! impl_for_tokio_socket {
     ([$($generics:tt)*] $type:ty) => {
         implement!(
             [$($generics)*] $type, Self,
-            |socket, arg| socket, arg(&sys::borrow(socket)), arg.receive_from(sys::borrow(socket))
+            |socket, call| socket, call(&sys::borrow(socket)), std::ptr::eq(socket, socket.tokio_socket())
         );
     };
 }
@@ -56,7 +56,7 @@ macro_rules! impl_for_pointer {
     ([$($generics:tt)*] $type:ty) => {
         implement!(
             [$($generics)*] $type, T::Socket,
-            |socket, arg| (**socket).tokio_socket(), (**socket).batch_call(arg), (**socket).receive(arg)
+            |socket, call| (**socket).tokio_socket(), (**socket).batch_call(call), (**socket).is_kernels()
         );
     };
 }
@@ -66,6 +66,5 @@ impl_for_pointer!([T: AsyncBatchSocket + Send + ?Sized] Arc<T>);
 
 implement!(
     [S: AsyncBatchSocket + AsSocket] Offload<S>, S::Socket,
-    |socket, arg| socket.get_ref().tokio_socket(), arg(&socket.on(socket.get_ref())),
-    OffloadState::receive(socket, sys::borrow(socket), arg)
+    |socket, call| socket.get_ref().tokio_socket(), call(&socket.on(socket.get_ref())), socket.get_ref().is_kernels()
 );

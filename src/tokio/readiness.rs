@@ -29,30 +29,20 @@ pub trait TokioSocket: Readiness {}
 
 impl<S: Readiness> TokioSocket for S {}
 
-/// The count of a call, or `None` if tokio's readiness does not show when to repeat the call.
-pub type Attempt = Option<usize>;
-
-/// The readiness of a socket. A call that returns `WouldBlock` clears it.
+/// The readiness of a socket.
 pub trait Readiness: AsSocket + Sync + Sized {
     /// Whether each socket of the type has an error queue.
     const HAS_ERROR_QUEUE: bool = false;
 
-    /// Repeats `call` whenever the socket is ready, until it returns anything but `WouldBlock`. Any number of tasks may
-    /// wait.
-    fn async_io(
-        &self,
-        interest: Interest,
-        call: impl FnMut() -> io::Result<Attempt> + Send,
-    ) -> impl Future<Output = io::Result<Attempt>> + Send;
-
-    /// Makes `call` if tokio remembers this readiness, which must be a single one. Else the result is `WouldBlock`.
+    /// Makes `call` if tokio remembers this readiness, which must be a single one; else the result is `WouldBlock`. If the
+    /// call returns `WouldBlock`, tokio forgets the readiness that was there before it.
     fn try_io(
         &self,
         interest: Interest,
         call: impl FnOnce() -> io::Result<usize>,
     ) -> io::Result<usize>;
 
-    /// Waits for readiness.
+    /// Waits for readiness. Any number of tasks may wait.
     fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send + Sync;
 
     /// Waits until the socket is readable. Wakes the task of the last call only.
@@ -66,8 +56,7 @@ pub trait Readiness: AsSocket + Sync + Sized {
         }
     }
 
-    /// Whether tokio remembers this readiness, which must be a single one. Unlike [`current`](Self::current) it takes no
-    /// lock.
+    /// Whether tokio remembers this readiness, which must be a single one. Takes no lock, unlike [`current`](Self::current).
     fn is(&self, interest: Interest) -> bool {
         self.try_io(interest, || Ok(0)).is_ok()
     }
@@ -78,14 +67,6 @@ macro_rules! impl_readiness {
         impl Readiness for $socket {
             const HAS_ERROR_QUEUE: bool = $has_error_queue;
 
-            fn async_io(
-                &self,
-                interest: Interest,
-                call: impl FnMut() -> io::Result<Attempt> + Send,
-            ) -> impl Future<Output = io::Result<Attempt>> + Send {
-                self.async_io(interest, call)
-            }
-
             fn try_io(
                 &self,
                 interest: Interest,
@@ -94,11 +75,8 @@ macro_rules! impl_readiness {
                 self.try_io(interest, call)
             }
 
-            fn ready(
-                &self,
-                interest: Interest,
-            ) -> impl Future<Output = io::Result<Ready>> + Send + Sync {
-                self.ready(interest)
+            async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+                self.ready(interest).await
             }
 
             fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -114,14 +92,6 @@ impl_readiness!(::tokio::net::UnixDatagram, false);
 
 #[cfg(has_descriptors)]
 impl<T: std::os::fd::AsRawFd + Send + Sync> Readiness for ::tokio::io::unix::AsyncFd<T> {
-    fn async_io(
-        &self,
-        interest: Interest,
-        mut call: impl FnMut() -> io::Result<Attempt> + Send,
-    ) -> impl Future<Output = io::Result<Attempt>> + Send {
-        self.async_io(interest, move |_| call())
-    }
-
     fn try_io(
         &self,
         interest: Interest,

@@ -24,8 +24,7 @@ use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::send::row::{self, ROW, Row};
-use crate::socket::{BatchSocket, OfferSize, Target, is_temporary};
-use crate::sys::Taken;
+use crate::socket::{BatchSocket, OfferSize, is_temporary};
 
 /// Messages that the future of [`send_each`](AsyncBatchSocket::send_each) holds while it waits.
 const FUTURE_ROW: usize = 64;
@@ -72,8 +71,8 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///
 /// - A receive waits for its first message, a send until the socket accepts one. No future returns `WouldBlock`.
 /// - An error of the socket, such as `ConnectionRefused`, wakes a waiting receive, which returns the error. While reports
-///   wait in the [error queue](crate::error_queue), this takes up to 16 ms.
-/// - After an ICMP error tokio no longer reports when a full socket has space: a send then sleeps for 1 to 16 ms and tries
+///   wait in the [error queue](crate::error_queue), this takes up to 4 ms.
+/// - After an ICMP error tokio no longer reports when a full socket has space: a send then sleeps for 4 ms and tries
 ///   again. See [the guide](crate::guide::tokio#after-an-error).
 /// - Each datagram costs one unit of the task's cooperative budget, as with tokio's own calls. A call takes its whole
 ///   batch, and the next one yields: between two turns of another task at most tokio's 128 datagrams pass, and one batch.
@@ -128,13 +127,11 @@ pub trait AsyncBatchSocket: Sync {
         call: &mut dyn FnMut(&dyn BatchSocket) -> io::Result<usize>,
     ) -> io::Result<usize>;
 
-    /// Makes a receive that does not wait, and also says whether it emptied the socket.
-    ///
-    /// An implementation of your own may hold messages back, so its receives never say so.
+    /// Whether [`batch_call`](Self::batch_call) calls tokio's socket and nothing else, so that what the kernel says of that
+    /// socket holds. An implementation of your own may hold messages back, for one.
     #[doc(hidden)]
-    fn receive(&self, mut target: Target<'_, '_>) -> io::Result<Taken> {
-        let count = self.batch_call(&mut |socket| target.receive_by(socket))?;
-        Ok(Taken { count, drained: false })
+    fn is_kernels(&self) -> bool {
+        false
     }
 
     /// Waits for a message, and receives into `msgs` those that are there, like [`BatchSocket::recv_batch`]. Returns how many
@@ -166,7 +163,9 @@ pub trait AsyncBatchSocket: Sync {
     {
         async move {
             let max = msgs.len();
-            let call = || self.receive(Target::Msgs(msgs));
+            let call = || {
+                self.batch_call(&mut |socket| socket.recv_batch(msgs)).map(|count| (count, false))
+            };
             let count = wait::receive(self.tokio_socket(), max, call).await?;
             budget::charge(msgs[..count].iter().map(|msg| budget::received(&msg.message())));
             Ok(count)
@@ -191,7 +190,10 @@ pub trait AsyncBatchSocket: Sync {
         async move {
             batch.clear();
             let max = batch.slots();
-            let call = || self.receive(Target::Batch(batch));
+            let call = || {
+                let count = self.batch_call(&mut |socket| socket.recv_into(batch))?;
+                Ok((count, self.is_kernels() && batch.drained()))
+            };
             wait::receive(self.tokio_socket(), max, call).await?;
             budget::charge(batch.messages().map(|message| budget::received(&message)));
             Ok(batch.message_count())
@@ -244,8 +246,9 @@ pub trait AsyncBatchSocket: Sync {
             while batch.message_count() < batch.slots() {
                 let held = batch.message_count();
                 let free = batch.slots() - held;
-                let mut call = || self.receive(Target::More(batch));
-                let received = wait::receive(self.tokio_socket(), free, &mut call);
+                let mut call = || self.batch_call(&mut |socket| socket.recv_more(batch));
+                let with_more = || call().map(|count| (count, false));
+                let received = wait::receive(self.tokio_socket(), free, with_more);
                 match time::timeout_at(deadline.into(), received).await {
                     Ok(received) => _ = received?,
                     // tokio may not yet know of messages that have just come.
@@ -302,8 +305,9 @@ pub trait AsyncBatchSocket: Sync {
                 datagrams += budget::received(&message);
                 each(index, message);
             };
-            let call = || self.receive(Target::Slices(buffers, &mut each));
-            let count = wait::receive(self.tokio_socket(), max, call).await?;
+            let mut call = || self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each));
+            let with_more = || call().map(|count| (count, false));
+            let count = wait::receive(self.tokio_socket(), max, with_more).await?;
             budget::charge(iter::once(datagrams));
             Ok(count)
         }
@@ -348,8 +352,10 @@ pub trait AsyncBatchSocket: Sync {
                 each(index, message);
             };
             let mut bufs = Bufs { bufs, min_len };
-            let call = || self.receive(Target::Bufs(&mut bufs, &mut each));
-            let count = wait::receive(self.tokio_socket(), max, call).await?;
+            let mut call =
+                || self.batch_call(&mut |socket| socket.recv_any_bufs(&mut bufs, &mut each));
+            let with_more = || call().map(|count| (count, false));
+            let count = wait::receive(self.tokio_socket(), max, with_more).await?;
             budget::charge(iter::once(datagrams));
             Ok(count)
         }
@@ -384,9 +390,8 @@ pub trait AsyncBatchSocket: Sync {
     {
         batch.clear();
         let max = batch.slots();
-        ready!(wait::poll_receive(self.tokio_socket(), cx, max, || {
-            self.receive(Target::Batch(batch))
-        }))?;
+        let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
+        ready!(wait::poll_receive(self.tokio_socket(), cx, max, call))?;
         budget::charge(batch.messages().map(|message| budget::received(&message)));
         Poll::Ready(Ok(batch.message_count()))
     }
@@ -412,9 +417,8 @@ pub trait AsyncBatchSocket: Sync {
             datagrams += budget::received(&message);
             each(index, message);
         };
-        let count = ready!(wait::poll_receive(self.tokio_socket(), cx, max, || {
-            self.receive(Target::Slices(buffers, &mut each))
-        }))?;
+        let call = || self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each));
+        let count = ready!(wait::poll_receive(self.tokio_socket(), cx, max, call))?;
         budget::charge(iter::once(datagrams));
         Poll::Ready(Ok(count))
     }
@@ -456,9 +460,8 @@ pub trait AsyncBatchSocket: Sync {
             each(index, message);
         };
         let mut bufs = Bufs { bufs, min_len };
-        let count = ready!(wait::poll_receive(self.tokio_socket(), cx, max, || {
-            self.receive(Target::Bufs(&mut bufs, &mut each))
-        }))?;
+        let call = || self.batch_call(&mut |socket| socket.recv_any_bufs(&mut bufs, &mut each));
+        let count = ready!(wait::poll_receive(self.tokio_socket(), cx, max, call))?;
         budget::charge(iter::once(datagrams));
         Poll::Ready(Ok(count))
     }
@@ -537,11 +540,9 @@ pub trait AsyncBatchSocket: Sync {
             match self.tokio_socket().try_io(Interest::WRITABLE, send) {
                 Err(error) if wait::is_would_block(&error) => {
                     let socket = self.clone();
-                    waiter
-                        .begin(async move |sleep| wait::space(socket.tokio_socket(), sleep).await);
+                    waiter.begin(async move { wait::space(socket.tokio_socket()).await });
                 }
                 result => {
-                    waiter.reset();
                     let sent = result?.min(msgs.len());
                     budget::charge(msgs[..sent].iter().map(budget::sent));
                     return Poll::Ready(Ok(sent));

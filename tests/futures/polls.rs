@@ -144,6 +144,7 @@ fn g1_a_runtime_without_time_is_found_out_by_the_first_wait() {
         assert!(text.contains("enable_time"), "{text}");
         // What does not wait works.
         let (socket, _) = udp();
+        socket.writable().await.expect("tokio learns that it is");
         assert_eq!(socket.send_batch(&[SendMsg::to(addr, b"x")]).await.expect("it is taken"), 1);
     });
 }
