@@ -13,6 +13,7 @@
 //! - `tokio`, with the feature `tokio`: calls without waiting, hand-written futures, errors
 //! - [`errors`]: what errors mean and what to do
 //! - [`migration`]: from std, tokio, nix, quinn and quinn-udp
+//! - [`porting`]: under a protocol library with a socket trait of its own
 //!
 //! These modules contain text only.
 
@@ -55,3 +56,6 @@ pub mod errors {}
 
 #[doc = include_str!("../docs/guide/migration.md")]
 pub mod migration {}
+
+#[doc = include_str!("../docs/guide/porting.md")]
+pub mod porting {}

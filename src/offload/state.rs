@@ -236,7 +236,7 @@ impl OffloadState {
         match self.gro().then(smallest).flatten() {
             Some(capacity) if capacity < MAX_PAYLOAD => {
                 let reason = format!(
-                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}; use RecvBatch::for_gro, or turn GRO off"
+                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}; use RecvBatch::for_gro, or wrap the socket with Offload::builder().gro(false)"
                 );
                 Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
             }
