@@ -51,8 +51,16 @@ fn question(message: &[u8]) -> Option<&[u8]> {
     rest.get(..end + 5).filter(|_| rest[end] == 0)
 }
 
+/// Counts truncated messages, which are dropped, and says so once.
+fn count_truncated(batch: &RecvBatch, total: &mut usize) {
+    if *total == 0 && batch.truncated() {
+        eprintln!("questions over 1232 bytes and answers over 4096 are dropped");
+    }
+    *total += batch.iter().filter(|message| message.truncated()).count();
+}
+
 async fn ask(clients: &UdpSocket, upstreams: &[Upstream], random: &RandomState) -> io::Result<()> {
-    let (mut questions, mut count) = (RecvBatch::new(64, 1232), 0u64);
+    let (mut questions, mut count, mut truncated) = (RecvBatch::new(64, 1232), 0u64, 0);
     let mut next_random = || {
         count += 1;
         random.hash_one(count)
@@ -61,6 +69,7 @@ async fn ask(clients: &UdpSocket, upstreams: &[Upstream], random: &RandomState) 
         if let Err(error) = clients.recv_into(&mut questions).await {
             eprintln!("receive: {error}");
         }
+        count_truncated(&questions, &mut truncated);
         let Upstream { socket, asked } = &upstreams[next_random() as usize % PORTS];
         let forwarded = questions.iter_mut().filter_map(|mut message| {
             let (by, meta) = (message.addr()?, message.meta().reply_meta());
@@ -79,11 +88,12 @@ async fn ask(clients: &UdpSocket, upstreams: &[Upstream], random: &RandomState) 
 }
 
 async fn answer(clients: &UdpSocket, upstream: &Upstream, random: &RandomState) -> io::Result<()> {
-    let (mut answers, mut taken) = (RecvBatch::new(64, 4096), Vec::new());
+    let (mut answers, mut taken, mut truncated) = (RecvBatch::new(64, 4096), Vec::new(), 0);
     loop {
         if let Err(error) = upstream.socket.recv_into(&mut answers).await {
             eprintln!("receive: {error}");
         }
+        count_truncated(&answers, &mut truncated);
         // A message borrows its options, so the options of the batch are kept until it is sent.
         taken.clear();
         taken.extend(answers.iter().map(|answer| {

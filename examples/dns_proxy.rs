@@ -45,11 +45,15 @@ async fn resolve(resolver: SocketAddr, question: Vec<u8>) -> io::Result<Vec<u8>>
 }
 
 pub async fn ask(clients: Arc<UdpSocket>, resolver: SocketAddr, answers: Sender<Answer>) {
-    let mut batch = RecvBatch::new(64, 1232);
+    let (mut batch, mut truncated) = (RecvBatch::new(64, 1232), 0);
     loop {
         if let Err(error) = clients.recv_into(&mut batch).await {
             eprintln!("receive: {error}");
         }
+        if truncated == 0 && batch.truncated() {
+            eprintln!("questions over 1232 bytes are dropped");
+        }
+        truncated += batch.iter().filter(|d| d.truncated()).count();
         // Without answers: two proxies would pass them to and fro.
         let is_question = |data: &[u8]| data.get(2).is_some_and(|flags| flags & 0x80 == 0);
         let questions = batch.iter().filter(|d| !d.truncated() && is_question(d.data()));

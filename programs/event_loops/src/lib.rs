@@ -28,11 +28,14 @@ pub struct Echo {
     /// Echoes that the socket has not accepted yet. Until it has, the server receives nothing.
     queue: SendQueue,
     ends: bool,
+    /// Datagrams longer than a slot, which get no answer.
+    truncated: u64,
 }
 
 impl Default for Echo {
     fn default() -> Self {
-        Self { batch: RecvBatch::new(64, 1500), queue: SendQueue::new(1 << 20), ends: false }
+        let (batch, queue) = (RecvBatch::new(64, 1500), SendQueue::new(1 << 20));
+        Self { batch, queue, ends: false, truncated: 0 }
     }
 }
 
@@ -66,7 +69,14 @@ impl Echo {
     }
 
     fn answer(&mut self) {
-        for datagram in self.batch.iter().filter(|datagram| !datagram.truncated()) {
+        for datagram in &self.batch {
+            if datagram.truncated() {
+                self.truncated += 1;
+                if self.truncated == 1 {
+                    eprintln!("a datagram of more than 1500 bytes gets no answer");
+                }
+                continue;
+            }
             self.ends |= datagram.data() == END;
             if let Some(reply) = datagram.reply(datagram.data()) {
                 self.queue.push(&reply).expect("64 datagrams have space in 1 MiB");
