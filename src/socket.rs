@@ -3,8 +3,8 @@
 mod ext;
 mod hint;
 mod implementations;
-mod provided;
 
+use std::array;
 use std::io::{self, IoSliceMut};
 
 use crate::recv::batch::RecvBatch;
@@ -226,7 +226,15 @@ pub trait BatchSocket {
         buffers: &mut [IoSliceMut<'_>],
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        provided::recv_slices(self, buffers, each)
+        // An implementation of your own may return any count; this clamps it.
+        const MAX: usize = 16;
+        let max = buffers.len().min(MAX);
+        let mut left = buffers.iter_mut();
+        let mut msgs: [RecvMsg<'_>; MAX] =
+            array::from_fn(|_| RecvMsg::new(left.next().map_or(&mut [], |buffer| buffer)));
+        let count = self.recv_batch(&mut msgs[..max])?.min(max);
+        msgs[..count].iter().enumerate().for_each(|(i, msg)| each(i, msg.message()));
+        Ok(count)
     }
 
     /// Sends the queue's datagrams in order, by repeated calls of [`send_batch`](Self::send_batch), until the queue is empty

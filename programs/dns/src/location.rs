@@ -1,6 +1,6 @@
 //! LOC records: a place on Earth (RFC 1876).
 
-use crate::zone_file::{Words, number};
+use crate::words::{Words, number};
 
 /// Thousandths of a second in a degree.
 const DEGREE: u32 = 3_600_000;

@@ -24,6 +24,7 @@ mod responder;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod words;
 mod zone;
 mod zone_file;
 

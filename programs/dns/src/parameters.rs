@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use domain::base::iana::SvcParamKey;
 use domain::utils::base64;
 
-use crate::zone_file::{Word, Words, number};
+use crate::words::{Word, Words, number};
 
 const MANDATORY: u16 = SvcParamKey::MANDATORY.to_int();
 

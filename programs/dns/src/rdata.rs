@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use domain::base::iana::Rtype;
 use domain::utils::{base16, base64};
 
-use crate::zone_file::{ANAME, Words, record_type, seconds};
+use crate::words::{ANAME, Words, record_type, seconds};
 use crate::{location, parameters};
 
 #[derive(Clone, Copy)]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use crate::words::WireName;
 use crate::zone_file::{self, Record};
 
 pub const CNAME: u16 = 5;
@@ -13,9 +14,6 @@ const SOA: u16 = 6;
 const DNAME: u16 = 39;
 /// Delegation signer: belongs to the child's name but is the parent's to answer.
 const DS: u16 = 43;
-
-/// A name in wire format, usually in lower case.
-pub type WireName = Box<[u8]>;
 
 pub struct Zone {
     apex: WireName,

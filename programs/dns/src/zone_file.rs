@@ -3,17 +3,12 @@
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
-use std::str::FromStr;
-
-use domain::base::iana::Rtype;
 
 use crate::rdata;
-use crate::zone::WireName;
+use crate::words::{WireName, Word, Words, name, number, record_type, seconds};
 
 /// How deep files may include others, so that a file that includes itself is an error.
 const MAX_DEPTH: usize = 8;
-/// The alias of an apex, which has no registered number.
-pub const ANAME: Rtype = Rtype::from_int(65305);
 
 /// A record, and where it is written.
 pub struct Record {
@@ -30,144 +25,6 @@ impl Record {
     pub fn wrong(&self, reason: &str) -> String {
         format!("{}:{}: {reason}", self.file.display(), self.line)
     }
-}
-
-/// A word, without quotes.
-pub struct Word {
-    /// Bytes, and whether each was escaped: `\.` and `\046` are dots that end no label.
-    chars: Vec<(u8, bool)>,
-    quoted: bool,
-    line: usize,
-}
-
-impl Word {
-    pub fn bytes(&self) -> Vec<u8> {
-        self.chars.iter().map(|(byte, _)| *byte).collect()
-    }
-
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes()).into_owned()
-    }
-
-    fn is(&self, text: &str) -> bool {
-        let is_plain = !self.quoted && !self.chars.iter().any(|(_, escaped)| *escaped);
-        is_plain && self.bytes().eq_ignore_ascii_case(text.as_bytes())
-    }
-}
-
-/// The words of an entry that were not read yet.
-pub struct Words<'w> {
-    rest: &'w [Word],
-    origin: &'w [u8],
-    /// The line of the word that was read last.
-    line: usize,
-}
-
-impl Words<'_> {
-    /// Reads a word by a function that returns `None` if the word is not `what`.
-    pub fn take<T>(
-        &mut self,
-        what: &str,
-        read: impl FnOnce(&Word) -> Option<T>,
-    ) -> Result<T, String> {
-        let Some((word, rest)) = self.rest.split_first() else {
-            return Err(format!("expected {what}, not the end of the entry"));
-        };
-        (self.rest, self.line) = (rest, word.line);
-        read(word).ok_or_else(|| format!("expected {what}, not {:?}", word.text()))
-    }
-
-    pub fn take_name(&mut self) -> Result<WireName, String> {
-        let origin = self.origin;
-        self.take("a name", |word| name(word, origin))
-    }
-
-    pub fn take_number(&mut self, max: u32) -> Result<u32, String> {
-        let what = format!("a number up to {max}");
-        self.take(&what, |word| number(&word.text()).filter(|number| *number <= max))
-    }
-
-    /// Reads all words that are left as one.
-    pub fn take_all(&mut self) -> String {
-        self.line = self.rest.last().map_or(self.line, |word| word.line);
-        std::mem::take(&mut self.rest).iter().map(Word::text).collect()
-    }
-
-    /// Reads the next word if it is `text`.
-    pub fn take_if(&mut self, text: &str) -> bool {
-        let found = self.rest.first().is_some_and(|word| word.is(text));
-        self.rest = &self.rest[found.into()..];
-        found
-    }
-
-    /// Reads `\#`, which begins data without a form (RFC 3597).
-    pub fn take_marker(&mut self) -> bool {
-        let found =
-            self.rest.first().is_some_and(|word| !word.quoted && word.chars == [(b'#', true)]);
-        self.rest = &self.rest[found.into()..];
-        found
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.rest.is_empty()
-    }
-
-    pub fn end(&mut self) -> Result<(), String> {
-        if self.is_empty() { Ok(()) } else { self.take("the end of the entry", |_| None) }
-    }
-}
-
-/// A number in decimal digits.
-pub fn number<T: FromStr>(text: &str) -> Option<T> {
-    text.starts_with(|first: char| first.is_ascii_digit()).then(|| text.parse().ok())?
-}
-
-/// A time in seconds, or with units: `1h30m`.
-pub fn seconds(text: &str) -> Option<u32> {
-    let mut total = number::<u32>(text);
-    let units = if total.is_some() { "" } else { text };
-    for part in units.split_inclusive(|unit: char| unit.is_ascii_alphabetic()) {
-        let (digits, unit) = part.split_at(part.len() - 1);
-        let unit = match unit.to_ascii_lowercase().as_str() {
-            "s" => 1,
-            "m" => 60,
-            "h" => 3600,
-            "d" => 86_400,
-            "w" => 604_800,
-            _ => return None,
-        };
-        let part = number::<u32>(digits)?.checked_mul(unit)?;
-        total = Some(total.unwrap_or(0).checked_add(part)?);
-    }
-    // RFC 2181, section 8.
-    total.filter(|total| *total <= i32::MAX as u32)
-}
-
-/// A name in wire format.
-fn name(word: &Word, origin: &[u8]) -> Option<WireName> {
-    match word.bytes()[..] {
-        [b'@'] if word.is("@") => return Some(origin.into()),
-        [b'.'] if word.is(".") => return Some([0].into()),
-        // Whether the dots in quotes end labels is a matter of dispute.
-        _ if word.quoted => return None,
-        _ => {}
-    }
-    let mut name = Vec::new();
-    let mut labels: Vec<_> = word.chars.split(|char| *char == (b'.', false)).collect();
-    // A dot at the end makes the name absolute.
-    let is_absolute = labels.pop_if(|last| last.is_empty()).is_some();
-    for label in labels {
-        name.push(u8::try_from(label.len()).ok().filter(|len| (1..=63).contains(len))?);
-        name.extend(label.iter().map(|(byte, _)| byte));
-    }
-    name.extend(if is_absolute { &[0] } else { origin });
-    (name.len() <= 255).then(|| name.into())
-}
-
-/// The type that a word names.
-pub fn record_type(word: &Word) -> Option<Rtype> {
-    let text = word.text();
-    if text.eq_ignore_ascii_case("ANAME") { Some(ANAME) } else { text.parse().ok() }
 }
 
 /// Divides a file into words.
