@@ -144,22 +144,6 @@ fn a_double_may_give_coalesced_messages() {
 }
 
 #[test]
-fn a_double_sends_from_an_iterator() {
-    for count in [0, 1, 255, 256, 257, 512, 600] {
-        let data = numbered(count, 8);
-        let double = Double::with_capacity(1_000);
-        let sent = double.send_each(messages(&data), no_failure).expect("there is space");
-        assert_eq!((sent, double.sent.take()), (count, data));
-    }
-    // It accepts 40 of 100 and is then full.
-    let data = numbered(100, 8);
-    let double = Double::with_capacity(40);
-    assert_eq!(double.send_each(messages(&data), no_failure).expect("40 are taken"), 40);
-    assert!(would_block(double.send_each(messages(&data[40..]).into_iter(), no_failure)));
-    assert_eq!(double.sent.take(), data[..40]);
-}
-
-#[test]
 fn a_double_is_flushed_in_order_and_keeps_the_rest() {
     let data = numbered(1_000, 8);
     let mut queue = SendQueue::new(1 << 20);

@@ -2,11 +2,23 @@
 #![cfg(all(unix, feature = "tokio"))]
 
 mod common;
+#[cfg(target_os = "linux")]
+#[path = "futures/cpu.rs"]
+mod cpu;
 #[path = "futures/mod.rs"]
 mod futures;
 #[cfg(target_os = "linux")]
+#[path = "futures/reports.rs"]
+mod reports;
+#[cfg(target_os = "linux")]
+#[path = "futures/stuck.rs"]
+mod stuck;
+#[cfg(target_os = "linux")]
 #[path = "common/veth.rs"]
 mod veth;
+
+#[cfg(target_os = "linux")]
+use futures::{adopted, once, udp};
 
 /// All sockets use this backend.
 const BACKEND: Option<mmsg::Backend> = None;

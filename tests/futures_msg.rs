@@ -4,9 +4,6 @@
 mod common;
 #[path = "futures/mod.rs"]
 mod futures;
-#[cfg(target_os = "linux")]
-#[path = "common/veth.rs"]
-mod veth;
 
 /// All sockets use this backend.
 const BACKEND: Option<mmsg::Backend> = Some(mmsg::Backend::Msg);

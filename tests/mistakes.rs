@@ -13,20 +13,17 @@ use std::process::Command;
 const RUSTC: &str = "rustc 1.95.";
 
 /// Each mistake: its file, whether the features `tokio` and `mio` are on, and the words that lead to the fix.
-const MISTAKES: [(&str, bool, &str); 14] = [
+const MISTAKES: [(&str, bool, &str); 11] = [
     ("trait_not_imported", true, "use mmsg::BatchSocket;"),
     ("tokio_is_off", false, "`cargo add mmsg --features tokio`"),
     ("tokio_is_off_import", false, "the item is gated behind the `tokio` feature"),
     ("tokio_by_blocking_trait", true, "use mmsg::AsyncBatchSocket;"),
     ("mio_is_off", false, "`cargo add mmsg --features mio`"),
-    ("mio_is_off_reference", false, "DatagramSocketWithItsFeatureOn`"),
     ("stream", true, "`TcpStream` is not a `BatchSocket`"),
     ("payloads_for_messages", true, "`Borrow<SendMsg<'_>>` is not implemented for `&&[u8]`"),
     ("replies_with_none", true, "is not implemented for `Option<SendMsg<'_>>`"),
     ("buffer_for_messages", true, "expected `&mut [RecvMsg<'_>]`, found `&mut [u8]`"),
     ("temporary_meta", true, "temporary value created here"),
-    ("temporary_parts", true, "temporary value created here"),
-    ("datagram_kept", true, "immutable borrow later used here"),
     ("await_forgotten", true, "socket.recv_into(batch).await?"),
 ];
 

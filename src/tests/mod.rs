@@ -51,19 +51,6 @@ const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
 #[cfg(not(mmsg_calls))]
 const BACKENDS: [Backend; 1] = [Backend::Msg];
 
-/// Errors that mean nothing special to the library.
-const ORDINARY_ERRORS: [i32; 9] = [
-    errno::EMSGSIZE,
-    errno::ENOBUFS,
-    errno::ENOMEM,
-    errno::ENETUNREACH,
-    errno::EHOSTUNREACH,
-    errno::EINVAL,
-    errno::EACCES,
-    errno::EPIPE,
-    errno::EIO,
-];
-
 /// A blocking call that waits this long fails the test.
 const TIMEOUT: Duration = Duration::from_secs(60);
 

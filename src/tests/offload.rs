@@ -7,7 +7,6 @@ use super::offload_kit::*;
 use super::*;
 use crate::Offload;
 use crate::offload::GsoStatus;
-use crate::sys::MAX_SEGMENTS;
 
 /// The errors by which a kernel may reject a GSO batch, and the cause that the library assumes.
 const REJECTIONS: [(i32, Cause); 4] = [
@@ -232,30 +231,6 @@ fn a_batch_has_no_more_segments_than_its_builder_allows() {
             let counted = net.since(before);
             let segments = if batches > 0 { 30 } else { 0 };
             assert_eq!((counted.sent_batches, counted.sent_segments), (batches, segments));
-            assert_eq!(net.delivered(), batch.expected(|_| true));
-        }
-    }
-}
-
-/// A batch stays within the kernel's limits.
-#[test]
-fn s5_a_long_run_is_several_batches() {
-    let Some(net) = Net::new() else { return };
-    for (runs, batches) in [([run_of(0, 4, MAX_SEGMENTS + 2)], 2), ([run_of(1, 1_472, 50)], 2)] {
-        let batch = Batch::new(&runs);
-        for backend in BACKENDS {
-            backend.make_process_default().unwrap();
-            let before = net.near.counters();
-            fault::script([]);
-            let msgs = batch.msgs(&net);
-            assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
-            let expected = match backend {
-                Backend::Mmsg => vec![(Call::SendMmsg, batches)],
-                Backend::Msg => vec![(Call::SendMsg, 1); batches],
-            };
-            assert_eq!(calls(), expected);
-            let counted = net.since(before);
-            assert_eq!((counted.sent_batches, counted.rejected_size), (batches as u64, 0));
             assert_eq!(net.delivered(), batch.expected(|_| true));
         }
     }

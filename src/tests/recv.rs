@@ -24,24 +24,6 @@ fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
     }
 }
 
-#[cfg(has_descriptors)]
-#[test]
-fn r10_an_error_before_any_message_is_returned_once_and_loses_none() {
-    let loopback = Loopback::new();
-    // On Windows a receive passes over this error, since it may be about any datagram.
-    let refused = cfg!(mmsg_calls).then_some(errno::ECONNREFUSED);
-    let codes = ORDINARY_ERRORS.into_iter().chain([errno::EAGAIN, errno::EPERM]).chain(refused);
-    for (backend, code) in codes.flat_map(|code| BACKENDS.map(|backend| (backend, code))) {
-        for way in Receiving::each(backend) {
-            loopback.fill(0..3);
-            fault::script([(recv_call(backend, 4), Fate::Fail(code))]);
-            assert_eq!(errno(way.recv(&loopback.far, 4)), code, "{backend:?} {way:?}");
-            fault::finish();
-            assert_eq!(way.recv(&loopback.far, 4).unwrap(), [0, 1, 2], "{code} is returned once");
-        }
-    }
-}
-
 /// The scripted backend panics on a call without messages.
 #[cfg(has_descriptors)]
 #[test]

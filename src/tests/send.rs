@@ -4,8 +4,6 @@ use std::net::Ipv4Addr;
 
 use super::*;
 
-const N: usize = 5;
-
 /// No kernel does this, but if one did, the call must not loop.
 #[cfg(mmsg_calls)]
 #[test]
@@ -22,37 +20,6 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
     fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
     assert_eq!(loopback.near.send_each(&msgs, |_, error| panic!("{error}")).unwrap(), 0);
     assert_eq!(calls(), [(Call::SendMmsg, 3)]);
-}
-
-/// A message's own error comes back each time the message is offered. An error about an earlier datagram fails one call or
-/// none. The library never spins, waits or drops a message by itself.
-#[test]
-fn s9_s11_any_error_is_returned_by_the_one_call_that_offers_its_message_first() {
-    let loopback = Loopback::new();
-    let data = numbers(0..N as u32);
-    let msgs = loopback.msgs(&data);
-    let refused = cfg!(mmsg_calls).then_some(errno::ECONNREFUSED);
-    let codes: Vec<_> = ORDINARY_ERRORS.into_iter().chain([errno::EAGAIN]).chain(refused).collect();
-    for backend in BACKENDS {
-        for way in Sending::each(backend) {
-            for (bad, code) in (0..N).flat_map(|bad| codes.iter().map(move |code| (bad, *code))) {
-                if bad > 0 {
-                    fault::script(stopped_send(backend, N, bad, code));
-                    assert_eq!(way.send(&loopback.near, &msgs).unwrap(), bad);
-                    fault::finish();
-                }
-                // The message is now the first of a call, and meets its error again.
-                let call = send_call(backend, N - bad);
-                fault::script([(call, Fate::Fail(code))]);
-                assert_eq!(errno(way.send(&loopback.near, &msgs[bad..])), code);
-                assert_eq!(calls(), [(call, offered(call, N - bad))]);
-
-                assert_eq!(way.send(&loopback.near, &msgs[bad + 1..]).unwrap(), N - bad - 1);
-                let good: Vec<u32> = (0..N as u32).filter(|i| *i != bad as u32).collect();
-                assert_eq!(loopback.delivered(), good, "{backend:?} {way:?} {code}");
-            }
-        }
-    }
 }
 
 #[cfg(has_descriptors)]

@@ -96,49 +96,6 @@ fn n3_a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
     }
 }
 
-/// The kernel stops before the first message with a TOS, and the count hides why.
-#[test]
-fn n3_a_rejected_tos_midway_costs_no_other_message_anything() {
-    let numbers = numbers(0..6);
-    for (backend, error, gso) in cases() {
-        backend.make_process_default().unwrap();
-        let Some(pair) = Pair::new(gso) else { return };
-        let mut msgs = pair.msgs(&numbers);
-        const NO_TOS: SendMeta = SendMeta::new().with_source(IpAddr::V4(SOURCE));
-        msgs[..3].iter_mut().for_each(|msg| *msg = msg.with_meta(&NO_TOS));
-        let (headers, at) = if gso { (2, 1) } else { (6, 3) };
-        fault::script(stopped_send(backend, headers, at, error));
-        let mut sent = pair.near.send_batch(&msgs).unwrap();
-        fault::finish();
-        if sent < 6 {
-            assert_eq!(sent, 3);
-            fault::script([(send_call(backend, headers - at), Fate::Fail(error))]);
-            sent += pair.near.send_batch(&msgs[sent..]).unwrap();
-            fault::finish();
-            assert!(!pair.near.sends_tos());
-        }
-        assert_eq!(sent, 6);
-        let came = if pair.near.sends_tos() { Ecn::Ect0 } else { Ecn::NotEct };
-        pair.expect(&[all(0..3, Ecn::NotEct), all(3..6, came)].concat());
-    }
-}
-
-#[test]
-fn n3_a_kernel_that_rejects_tos_and_a_route_without_gso_get_the_datagrams_all_the_same() {
-    let numbers = numbers(0..6);
-    for (backend, error) in BACKENDS.into_iter().flat_map(|b| ERRORS.map(|error| (b, error))) {
-        backend.make_process_default().unwrap();
-        let Some(pair) = Pair::new(true) else { return };
-        // Rejects the batch, the batch without its TOS, and the datagrams with their TOS.
-        let batches = [error, errno::EIO].map(|code| (Call::SendMsg, Fate::Fail(code)));
-        fault::script(batches.into_iter().chain([(send_call(backend, 6), Fate::Fail(error))]));
-        assert_eq!(pair.near.send_batch(&pair.msgs(&numbers)).unwrap(), 6);
-        fault::finish();
-        pair.expect(&all(0..6, Ecn::NotEct));
-        assert!(!pair.near.sends_tos());
-    }
-}
-
 /// If the message fails without its TOS, too, the error is about the message, and the TOS stays.
 #[test]
 fn n3_an_error_that_is_not_about_the_tos_is_returned() {

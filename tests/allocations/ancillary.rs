@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 use crate::common::no_failure;
 use crate::counting::{Counts, counted};
-use crate::kit::{TIME_LIMIT, addr, at, dual_stack, in_error, refusing, udp4, udp6};
+use crate::kit::{addr, at, dual_stack, udp4, udp6};
 use mmsg::control::ControlBuf;
 use mmsg::error_queue::{Event, Report, drain_errors};
 use mmsg::{
@@ -115,36 +115,4 @@ fn everything_turned_on_allocates_nothing() {
     exchange(&udp4(), &v4, addr(&v4));
     exchange(&udp6(), &v6, addr(&v6));
     exchange(&udp4(), &dual, at("127.0.0.1", &dual));
-}
-
-#[test]
-fn an_error_report_allocates_nothing() {
-    let (from, open, closed) = (udp4(), udp4(), refusing([127, 0, 0, 1]));
-    Ancillary::ERRORS.require(&from).expect("it is a socket");
-    let (good, bad) = (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"bad"));
-    // The kernel rejects this one, as it would a reply to a forged source.
-    let rejected = SendMsg::to(([127, 0, 0, 1], 0).into(), b"to port 0");
-    let mut reports = [Report::EMPTY; 8];
-    for round in 0..ROUNDS {
-        let warm = round > 0;
-        assert_eq!(
-            without_allocating(warm, "send_batch", || from.send_batch(&[bad])).expect("taken"),
-            1
-        );
-        assert!(in_error(&from, TIME_LIMIT));
-        // Neither call may return the earlier datagram's error, which may be in the queue.
-        let sent = without_allocating(warm, "send_batch", || from.send_batch(&[good, good]));
-        assert_eq!(sent.expect("both are good"), 2);
-        assert!(without_allocating(warm, "send_batch", || from.send_batch(&[rejected])).is_err());
-        let n = without_allocating(warm, "drain_errors", || drain_errors(&from, &mut reports));
-        assert_eq!(n.expect("it is a socket"), 1);
-        let mut failed = 0;
-        let mut on_error = |_, _| failed += 1;
-        let msgs = [good, rejected, good];
-        let done = without_allocating(warm, "send_each", || from.send_each(msgs, &mut on_error));
-        assert_eq!((done.expect("the socket takes datagrams"), failed), (3, 1));
-        while drain_errors(&from, &mut reports).expect("it is a socket") > 0 {}
-        open.set_nonblocking(true).expect("an open socket");
-        while open.recv(&mut [0; 4]).is_ok() {}
-    }
 }

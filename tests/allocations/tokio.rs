@@ -1,17 +1,12 @@
 //! Futures, including those that wait.
 
 use std::future::{Future, poll_fn};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::common::{repetitions, sockets};
 use crate::counting::{Counts, counted};
 use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
-use socket2::SockRef;
-use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 /// Messages in a batch.
@@ -167,51 +162,6 @@ fn futures_on_a_socket_that_met_errors_allocate_nothing() {
                 i < 10 || [refused, waited] == [Counts::NONE; 2],
                 "{i}: {refused:?} {waited:?}"
             );
-        }
-    });
-}
-
-/// A full socket that tokio always takes for writable, and its peer. The peer has dissolved the connection (unix(7):
-/// ECONNRESET).
-async fn stuck() -> (UdpSocket, UnixDatagram) {
-    let [near, far] = ["near", "far"].map(|end| {
-        let name = format!("mmsg-allocations-{}-{end}", std::process::id());
-        let name = SocketAddr::from_abstract_name(name).expect("a short name");
-        UnixDatagram::bind_addr(&name).expect("the name is new")
-    });
-    near.connect_addr(&far.local_addr().expect("it is bound")).expect("it is there");
-    far.connect_addr(&near.local_addr().expect("it is bound")).expect("it is there");
-    near.set_nonblocking(true).expect("an open socket");
-    let near = UdpSocket::from_std(OwnedFd::from(near).into()).expect("in a runtime");
-    near.send(b"lost").await.expect("there is space");
-    let none = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
-    let len = size_of::<libc::sockaddr>() as libc::socklen_t;
-    // SAFETY: an address of that length, which outlives the call.
-    let result = unsafe { libc::connect(far.as_raw_fd(), &none, len) };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    near.ready(Interest::ERROR).await.expect("the error wakes it");
-    near.send(b"reset").await.expect_err("the connection was reset");
-    while SockRef::from(&near).send(b"full").is_ok() {}
-    (near, far)
-}
-
-/// A send on such a socket sleeps and tries again.
-#[test]
-fn e3_a_future_that_sleeps_allocates_nothing() {
-    run(async {
-        let (near, far) = stuck().await;
-        let msgs = [SendMsg::new(&PAYLOAD); 2];
-        for i in 0..200 {
-            let late = async {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-                for _ in &msgs {
-                    far.recv(&mut [0; 16]).expect("it is full");
-                }
-            };
-            let ((sent, counts), ()) = tokio::join!(polled(near.send_batch(&msgs)), late);
-            sent.expect("there is space");
-            while SockRef::from(&near).send(b"full").is_ok() {}
-            assert!(i < 5 || counts == Counts::NONE, "{i}: {counts:?}");
         }
     });
 }

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use crate::kit::net::{Host, Route, warm_up};
+use crate::kit::net::{Host, Route};
 use crate::kit::receive::{Way, one, payloads};
 use crate::kit::{addr, enable_all, in_error, index, ip, reports, summary};
 use mmsg::error_queue::Event;
@@ -121,43 +121,6 @@ fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
         let answer = SendMsg::to(to, b"answer").with_meta(&reply);
         assert_eq!(socket.send_batch(&[answer]).expect("it is taken"), 1);
         assert_eq!(payloads(&client, 1), [b"answer"], "{device}");
-    }
-}
-
-#[test]
-fn a_broadcast_leaves_by_the_chosen_interface() {
-    let name = "a_broadcast_leaves_by_the_chosen_interface";
-    let up = |device: &str, number: u8| {
-        let net = &device[1..];
-        vec![
-            format!("addr add 10.9.{net}.{number}/24 dev {device}"),
-            format!("link set {device} up"),
-        ]
-    };
-    let Some((near, far)) = two_cables(name, up) else { return };
-    let (from, to) = (near.bind("0.0.0.0:0"), far.bind("0.0.0.0:0"));
-    for (here, there) in [("10.9.0.1:0", "10.9.0.2:0"), ("10.9.1.1:0", "10.9.1.2:0")] {
-        warm_up((&near, here), (&far, there));
-    }
-    from.set_broadcast(true).expect("it is a flag");
-    enable_all(&to, Ancillary::DEST);
-    let all: SocketAddr = ([255; 4], addr(&to).port()).into();
-    for (a, b, source) in [("a0", "b0", "10.9.0.1"), ("a1", "b1", "10.9.1.1")] {
-        let meta = SendMeta::new().with_interface(near.within(|| index(a)));
-        for meta in [meta, meta.with_source(ip(source))] {
-            let msg = SendMsg::to(all, b"anybody there?").with_meta(&meta);
-            assert_eq!(from.send_batch(&[msg]).expect("it is taken"), 1);
-            let got = one(&to);
-            assert_eq!(got.meta.interface, Some(far.within(|| index(b))));
-            assert_eq!(got.meta.destination, Some(all.ip()));
-            assert_eq!(got.addr.map(|addr| addr.ip()), Some(ip(source)));
-            // Nothing can be sent from a broadcast address: the kernel chooses another.
-            let answer = SendMsg::to(got.addr.expect("it has a source"), b"I am");
-            let meta = got.meta.reply_meta();
-            let answer = answer.with_meta(&meta);
-            assert_eq!(to.send_batch(&[answer]).expect("it is taken"), 1);
-            assert_eq!(payloads(&from, 1), [b"I am"]);
-        }
     }
 }
 

@@ -190,38 +190,6 @@ fn a_transmit_time_is_taken_once_the_clock_is_known() {
 }
 
 #[test]
-fn an_error_names_the_option_and_its_value() {
-    let (v4, v6) = (udp4(), udp6());
-    let long = [0; CONTROL_SPACE - 16];
-    let mut control = ControlBuf::new();
-    control.push(77, 77, &long).expect("it just fits");
-    let cases = [
-        (&v4, SendMeta::new().with_hop_limit(0), "SendMeta::hop_limit is 0"),
-        (
-            &v4,
-            with_source("2001:db8::7"),
-            "SendMeta::source is 2001:db8::7: the destination is IPv4",
-        ),
-        (&v6, with_source("192.0.2.7"), "SendMeta::source is 192.0.2.7: the destination is IPv6"),
-        (&v6, with_source("::ffff:192.0.2.7"), "SendMeta::source is ::ffff:192.0.2.7"),
-        (&v4, SendMeta::new().with_tos(1), "bytes of"),
-    ];
-    for (socket, meta, expected) in cases {
-        let mut msg = SendMsg::to(addr(socket), b"data").with_meta(&meta);
-        if meta.tos.is_some() {
-            msg = msg.with_control(&control);
-        }
-        let offload = Offload::new(socket.try_clone().expect("it can be")).expect("a UDP socket");
-        let sockets: [&dyn BatchSocket; 2] = [socket, &offload];
-        for from in sockets {
-            let error = from.send_batch(&[msg]).expect_err("it cannot be right");
-            assert_eq!(error.kind(), ErrorKind::InvalidInput);
-            assert!(error.to_string().contains(expected), "{error}");
-        }
-    }
-}
-
-#[test]
 fn a_transmit_clock_shows_the_time_of_the_kernel() {
     let (before, shown) = (now(), TransmitClock::Monotonic.now().expect("Linux has it"));
     assert!(before <= shown && shown <= now());

@@ -21,7 +21,6 @@ use tokio::net::UdpSocket;
 use tokio::net::UnixDatagram;
 
 use super::{adopted, run, udp};
-use crate::common::errno;
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{borrow, connected};
@@ -159,57 +158,6 @@ fn a_task_may_send_what_an_iterator_yields() {
         }
         assert_eq!((sent, back), (11, 11));
         server.abort();
-    });
-}
-
-#[cfg(unix)]
-#[test]
-fn flush_each_goes_on_past_failures_and_waits() {
-    run(async {
-        let (near, far) = unix();
-        let too_long = vec![0; 4 << 20];
-        let mut queue = SendQueue::new(16 << 20);
-        for i in 0..900u32 {
-            if i % 300 == 0 {
-                queue.push(&SendMsg::new(&too_long)).expect("there is space");
-            }
-            queue.push(&SendMsg::new(&i.to_be_bytes())).expect("there is space");
-        }
-        let mut failed = 0;
-        let flush = near.flush_each(&mut queue, |msg, error| {
-            assert_eq!((msg.len(), error.raw_os_error()), (4 << 20, Some(errno::EMSGSIZE)));
-            failed += 1;
-        });
-        let receive = async {
-            let (mut batch, mut got) = (RecvBatch::new(16, 8), 0u32);
-            while got < 900 {
-                far.recv_into(&mut batch).await.expect("it is sent");
-                for datagram in &batch {
-                    assert_eq!(datagram.data(), got.to_be_bytes());
-                    got += 1;
-                }
-            }
-        };
-        let (flushed, ()) = tokio::join!(flush, receive);
-        assert_eq!((flushed.expect("errors are reported"), failed), (903, 3));
-    });
-}
-
-#[test]
-fn send_each_reports_each_message_that_fails() {
-    run(async {
-        let ((from, _), (_to, addr)) = (udp(), udp());
-        let too_long = vec![0; 70_000];
-        let msg = |good| SendMsg::to(addr, if good { b"good" } else { &too_long[..] });
-        for bad in [0, 1, 63, 64, 65, 130] {
-            let mut failed = Vec::new();
-            let note = |i, error: std::io::Error| failed.push((i, error.raw_os_error()));
-            let handled = from.send_each((0..200).map(|i| msg(i != bad)), note).await;
-            assert_eq!(handled.expect("the others are taken"), 200);
-            assert_eq!(failed, [(bad, Some(errno::EMSGSIZE))]);
-        }
-        let none = from.send_each([] as [SendMsg<'_>; 0], |_, _| {}).await;
-        assert_eq!(none.expect("nothing to be done"), 0);
     });
 }
 

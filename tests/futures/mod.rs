@@ -1,7 +1,5 @@
 //! The feature `tokio`: batch calls as futures.
 
-#[cfg(target_os = "linux")]
-mod cpu;
 mod errors;
 mod fair;
 #[cfg(unix)]
@@ -10,12 +8,8 @@ mod idle;
 mod kinds;
 mod polls;
 mod receive;
-#[cfg(target_os = "linux")]
-mod reports;
 mod send;
 mod stand_ins;
-#[cfg(target_os = "linux")]
-mod stuck;
 mod until;
 
 use std::future::{Future, poll_fn};
@@ -30,20 +24,20 @@ use tokio::net::UdpSocket;
 use crate::common::{TIME_LIMIT, sockets};
 
 /// Runs a test on a single-threaded runtime, within the time limit.
-fn run<R>(test: impl Future<Output = R>) -> R {
+pub fn run<R>(test: impl Future<Output = R>) -> R {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let limited = async { tokio::time::timeout(TIME_LIMIT, test).await.expect("it ends") };
     runtime.expect("a runtime").block_on(limited)
 }
 
 /// A socket on IPv4 loopback, and its address.
-fn udp() -> (UdpSocket, SocketAddr) {
+pub fn udp() -> (UdpSocket, SocketAddr) {
     let socket = sockets::udp4();
     let addr = sockets::addr(&socket);
     (adopted(socket), addr)
 }
 
-fn adopted(socket: std::net::UdpSocket) -> UdpSocket {
+pub fn adopted(socket: std::net::UdpSocket) -> UdpSocket {
     socket.set_nonblocking(true).expect("an open socket");
     UdpSocket::from_std(socket).expect("in a runtime")
 }
@@ -51,13 +45,13 @@ fn adopted(socket: std::net::UdpSocket) -> UdpSocket {
 /// Two connected Unix sockets, whose sender can meet a full buffer. UDP on loopback hardly ever does, and tokio treats
 /// both alike.
 #[cfg(unix)]
-fn narrow() -> (UdpSocket, UdpSocket) {
+pub fn narrow() -> (UdpSocket, UdpSocket) {
     let (a, b) = sockets::unix_pair();
     (adopted(OwnedFd::from(a).into()), adopted(OwnedFd::from(b).into()))
 }
 
 /// Polls a future once and registers this task to be woken.
-async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+pub async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
         Poll::Pending => Poll::Ready(None),

@@ -1,6 +1,6 @@
 //! Sends on sockets with space, and on test doubles. `full` tests sends that wait.
 
-use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
+use mmsg::{AsyncBatchSocket, Offload, SendMsg, SendQueue};
 
 use super::{run, udp};
 use crate::common::numbered;
@@ -35,33 +35,5 @@ fn offload_sends_gso_batches() {
         assert_eq!(from.counters().sent, 90);
         // Where the kernel has GSO, one GSO batch and not a call for each datagram.
         assert!(!from.gso() || from.counters().send_calls <= 6, "{:?}", from.counters());
-    });
-}
-
-/// Futures move to other threads with their tasks.
-#[test]
-fn the_futures_can_be_spawned() {
-    fn spawnable<F: Future + Send>(future: F) -> F {
-        future
-    }
-    run(async {
-        let (socket, addr) = udp();
-        let (mut batch, mut queue) = (RecvBatch::new(4, 32), SendQueue::new(1_000));
-        let msgs = [SendMsg::to(addr, b"spawned")];
-        spawnable(socket.send_batch(&msgs)).await.expect("loopback takes it");
-        spawnable(socket.send_each(msgs, |_, _| {})).await.expect("loopback takes it");
-        spawnable(socket.flush(&mut queue)).await.expect("nothing to be done");
-        spawnable(socket.recv_into(&mut batch)).await.expect("it was sent");
-        let task = tokio::spawn(async move {
-            let mut memory = [0; 32];
-            let mut msgs = [mmsg::RecvMsg::new(&mut memory)];
-            socket.recv_batch(&mut msgs).await.map(|_| socket)
-        });
-        if batch.message_count() == 2 {
-            let more = udp4();
-            more.send_batch(&msgs).expect("loopback takes it");
-        }
-        let socket = task.await.expect("it does not panic").expect("it was sent");
-        assert_eq!(socket.send_batch(&msgs).await.expect("loopback takes it"), 1);
     });
 }

@@ -11,7 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, RawWaker, RawWakerVTable, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
 use mmsg::error_queue::{Report, drain_errors};
@@ -162,20 +162,33 @@ fn differing(waker: Waker) -> Waker {
     unsafe { Waker::from_raw(raw(waker)) }
 }
 
+/// Polls all of them, and ends when one does.
+async fn any(waits: &mut [Wait]) {
+    poll_fn(|cx| {
+        let mut poll = |wait: &mut Wait| wait.as_mut().poll(cx).is_ready();
+        let ready = waits.iter_mut().fold(false, |ready, wait| ready | poll(wait));
+        if ready { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
 #[test]
 fn d7_e3_a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
     for place in PLACES {
         run(place.workers(), async |clocks| {
             let alone = place.alone(clocks).await;
+            let (mut sends, mut full) = (Vec::new(), Vec::new());
             for kind in 0..KINDS {
                 let (near, far) = stuck().await;
-                let full = fill(&near);
-                let mut send = place.put(Box::pin(async move { send(&near, kind).await }));
-                tokio::select! {
-                    biased;
-                    () = send.as_mut() => panic!("it is full, {place:?}"),
-                    () = clocks.assert_asleep(1, WATCHED, alone) => {}
-                }
+                full.push((fill(&near), far));
+                sends.push(place.put(Box::pin(async move { send(&near, kind).await })));
+            }
+            tokio::select! {
+                biased;
+                () = any(&mut sends) => panic!("it is full, {place:?}"),
+                () = clocks.assert_asleep(KINDS as u32, WATCHED, alone) => {}
+            }
+            for (send, (full, far)) in sends.into_iter().zip(full) {
                 drain(&far, full);
                 send.await;
             }
@@ -203,16 +216,18 @@ fn e3_a_receive_beside_a_report_sleeps() {
     for place in PLACES {
         run(place.workers(), async |clocks| {
             let alone = place.alone(clocks).await;
+            let (mut waits, mut peers) = (Vec::new(), Vec::new());
             for kind in 0..4 {
-                let (socket, _peer) = reporting().await;
+                let (socket, peer) = reporting().await;
+                peers.push(peer);
                 provoke(&socket);
                 socket.recv(&mut [0; 8]).await.expect_err("it was refused");
-                let mut wait = place.put(Box::pin(async move { receive(&socket, kind).await }));
-                tokio::select! {
-                    biased;
-                    () = wait.as_mut() => panic!("nothing came, {place:?}"),
-                    () = clocks.assert_asleep(1, WATCHED, alone) => {}
-                }
+                waits.push(place.put(Box::pin(async move { receive(&socket, kind).await })));
+            }
+            tokio::select! {
+                biased;
+                () = any(&mut waits) => panic!("nothing came, {place:?}"),
+                () = clocks.assert_asleep(4, WATCHED, alone) => {}
             }
         });
     }

@@ -109,7 +109,7 @@ fn g3_a_send_on_a_connected_socket_does_not_ask_for_its_peer() {
             assert_eq!(sent.expect("loopback takes it"), 1, "{to}");
             let mut batch = RecvBatch::new(1, 64);
             far.recv_into(&mut batch).expect("it was sent");
-            let meta = batch.messages().next().expect("one").meta().clone();
+            let meta = batch.messages().next().expect("one").meta();
             assert_eq!((meta.tos, meta.hop_limit), (Some(0x2e), Some(33)), "{to}");
         };
         send(sends[2]);

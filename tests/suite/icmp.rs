@@ -195,15 +195,3 @@ fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
     assert_eq!(from.send_batch(&[good]).expect("it is innocent"), 1);
     assert_eq!(drain(&from, is_connection_refused), 1);
 }
-
-/// The smallest receive buffer may be too small for a single report.
-#[test]
-fn d18_a_buffer_too_small_for_a_report_loses_no_error() {
-    let (from, open) = reporting();
-    SockRef::from(&from).set_recv_buffer_size(1).expect("the system takes its smallest");
-    let closed = refusing();
-    let (good, bad) =
-        (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"nobody listens"));
-    let outcome = by_turns(&from, &good, &bad);
-    assert!(outcome.refused > 0 && outcome.returned == outcome.refused, "{outcome:?}");
-}

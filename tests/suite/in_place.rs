@@ -19,19 +19,6 @@ fn inverted(data: &[Vec<u8>]) -> Vec<Vec<u8>> {
     data
 }
 
-/// A batch with these datagrams, received from a socket.
-#[cfg(unix)]
-fn received(data: &[Vec<u8>], mut batch: RecvBatch) -> RecvBatch {
-    let (from, to) = (udp4(), udp4());
-    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
-    assert_eq!(from.send_batch(&msgs).expect("they are taken"), data.len());
-    settle();
-    assert_eq!(to.recv_into(&mut batch).expect("they are there"), data.len());
-    assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
-    assert!(batch.iter_mut().all(|datagram| datagram.addr() == Some(addr(&from))));
-    batch
-}
-
 #[test]
 fn a_datagram_is_changed_and_sent_back_from_where_it_is() {
     let (client, server) = (udp4(), udp4());
@@ -53,23 +40,6 @@ fn a_datagram_is_changed_and_sent_back_from_where_it_is() {
     assert_eq!(client.recv_into(&mut batch).expect("they are there"), count);
     let expected = inverted(&data);
     assert!(batch.iter().map(|datagram| datagram.data()).eq(expected.iter().map(|d| &d[8..])));
-}
-
-#[cfg(unix)]
-#[test]
-fn counts_begin_anew_with_each_receive() {
-    let mut batch = received(&[vec![1; 30], vec![2; 3]], RecvBatch::new(4, 8));
-    assert_eq!((batch.truncated(), batch.datagram_count(), batch.is_empty()), (true, 2, false));
-    assert_eq!(batch.message(1).map(|message| message.len()), Some(3));
-    assert!(batch.message(0).is_some_and(|message| message.truncated()));
-    assert!(batch.message(2).is_none());
-
-    batch = received(&[vec![3; 8]], batch);
-    assert_eq!((batch.truncated(), batch.datagram_count()), (false, 1));
-    assert!(batch.message(1).is_none());
-    batch.clear();
-    assert_eq!((batch.truncated(), batch.datagram_count()), (false, 0));
-    assert!(batch.message(0).is_none() && batch.iter_mut().next().is_none());
 }
 
 #[test]

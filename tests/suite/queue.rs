@@ -23,34 +23,6 @@ fn places(queue: &SendQueue) -> Vec<*const u8> {
 }
 
 #[test]
-fn pushes_between_partial_flushes_go_to_the_end() {
-    let (a, b) = narrow();
-    let sent = numbered(120, 9);
-    let mut queue = SendQueue::new(1 << 20);
-    let (mut got, mut pushed) = (Vec::new(), sent.iter());
-    // Each flush finds datagrams of the previous and the present round.
-    while got.len() < sent.len() {
-        for data in pushed.by_ref().take(20) {
-            queue.push(&SendMsg::new(data)).expect("there is space");
-        }
-        assert_holds(&queue, &sent[got.len()..]);
-        let taken = a.flush(&mut queue).expect("it takes some");
-        got.extend(payloads(&b, taken));
-        assert_holds(&queue, &sent[got.len()..]);
-    }
-    assert_eq!(got, sent);
-}
-
-/// The queue holds the first of these, in order, and names the very first as its front.
-fn assert_holds(queue: &SendQueue, next: &[Vec<u8>]) {
-    let bytes = |msg: SendMsg<'_>| msg.slices().collect::<Vec<_>>().concat();
-    let held: Vec<_> = queue.iter().map(bytes).collect();
-    assert_eq!(held.len(), queue.len());
-    assert_eq!(held, next[..held.len()]);
-    assert_eq!(queue.front().map(bytes).as_ref(), held.first());
-}
-
-#[test]
 fn d22_a_message_that_can_never_fit_has_its_own_error() {
     let each = 10 + SendQueue::OVERHEAD;
     let mut queue = SendQueue::new(2 * each);

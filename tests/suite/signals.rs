@@ -65,8 +65,6 @@ fn interrupt_until_over<R: Send + 'static>(call: Call<R>) -> R {
     call.result()
 }
 
-const TIMEOUT: Duration = Duration::from_millis(400);
-
 #[test]
 fn a_signal_does_not_end_a_receive() {
     handle_signals();
@@ -204,8 +202,8 @@ const SENDS_OF_ONE: [SendOne; 3] = [
     },
 ];
 
-/// Segments of one message: more datagrams than a socket accepts.
-const PIECES: usize = 2_000;
+/// Segments of one message: more datagrams than a socket with a small send buffer accepts.
+const PIECES: usize = 60;
 
 fn check_pieces(came: impl Iterator<Item = Vec<u8>>) {
     let came: Vec<_> = came.flat_map(|data| data.try_into().map(u32::from_be_bytes)).collect();
@@ -219,6 +217,7 @@ fn d8_a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
     for send in SENDS_OF_ONE {
         let (near, far) = unix_pair();
         near.set_write_timeout(None).expect("no timeout");
+        socket2::SockRef::from(&near).set_send_buffer_size(1).expect("a Unix socket");
         let near = Offload::new(near).expect("a Unix socket");
         let data = data.clone();
         let sender = Call::blocked(move || {
@@ -237,37 +236,5 @@ fn d8_a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
             buffer[..len].to_vec()
         }));
         assert_eq!(sender.result().expect("all datagrams were sent"), 1);
-    }
-}
-
-/// Datagrams without space are dropped, as in a full device, and counted.
-#[test]
-fn d8_a_partly_accepted_message_counts_as_sent() {
-    handle_signals();
-    let data: Vec<u8> = (0..PIECES as u32).flat_map(u32::to_be_bytes).collect();
-    for (send, by_signal) in SENDS_OF_ONE.into_iter().flat_map(|s| [(s, false), (s, true)]) {
-        let (near, far) = unix_pair();
-        near.set_write_timeout(Some(if by_signal { TIME_LIMIT } else { TIMEOUT }))
-            .expect("a timeout");
-        let near = Offload::new(near).expect("a Unix socket");
-        let msg_data = data.clone();
-        let sender = Call::blocked(move || {
-            let meta = SendMeta::new().with_segment_size(4);
-            let msg = SendMsg::new(&msg_data).with_meta(&meta);
-            let first = send(&near, msg);
-            near.get_ref().set_nonblocking(true).expect("an open socket");
-            (first, send(&near, msg), near)
-        });
-        let (first, second, near) = match by_signal {
-            true => interrupt_until_over(sender),
-            false => sender.result(),
-        };
-        assert_eq!(first.expect("a part of it was taken"), 1);
-        assert!(would_block(second), "nothing was taken");
-        let counters = near.counters();
-        assert!(0 < counters.sent && counters.dropped > 0, "{counters:?}");
-        assert_eq!(counters.sent + counters.dropped, PIECES as u64);
-        let came = collect(&far, counters.sent as usize);
-        assert!((0u32..).zip(came).all(|(i, got)| got.data == i.to_be_bytes()));
     }
 }

@@ -3,7 +3,7 @@
 use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
 
 use crate::common::payload;
-use crate::common::recv::{collect, data_of, fill, memory, recv_msgs};
+use crate::common::recv::{data_of, fill, memory, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4};
 
 #[cfg(unix)]
@@ -74,26 +74,4 @@ fn messages_that_were_not_counted_keep_what_they_held() {
     assert_eq!(to.recv_batch(&mut msgs).expect("one is there"), 1);
     assert_eq!(data_of(&msgs), [&b"new"[..], b"other", b"third"]);
     assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&from))));
-}
-
-#[test]
-fn a_batch_forgets_on_clear_and_after_an_error() {
-    let (from, to) = (udp4(), udp4());
-    let mut batch = RecvBatch::new(4, 16);
-    for clear in [true, false] {
-        from.send_to(b"something", addr(&to)).expect("it is taken");
-        assert_eq!(to.recv_into(&mut batch).expect("it is there"), 1);
-        assert!(!batch.is_empty());
-        if clear {
-            batch.clear();
-        } else {
-            to.set_nonblocking(true).expect("an open socket");
-            assert!(crate::common::would_block(to.recv_into(&mut batch)));
-            to.set_nonblocking(false).expect("an open socket");
-        }
-        assert_eq!((batch.message_count(), batch.is_empty()), (0, true));
-        assert_eq!((batch.messages().count(), batch.iter().count()), (0, 0));
-    }
-    from.send_to(b"and again", addr(&to)).expect("it is taken");
-    assert_eq!(collect(&to, 1)[0].data, b"and again");
 }

@@ -8,7 +8,6 @@ use std::{env, fs, process};
 use mmsg::{BatchSocket, Message, RecvBatch, RecvMsg, SendMsg, UnixAddr};
 
 use crate::common::choose_backend;
-use crate::common::sockets::{addr, settle, udp4, unix_pair};
 
 /// A temporary folder, removed with the value.
 pub(super) struct Folder(PathBuf);
@@ -134,15 +133,6 @@ fn paths_of_any_length_are_readable() {
     });
 }
 
-#[test]
-fn a_pair_is_unnamed() {
-    let (a, b) = unix_pair();
-    check(&b, &[Source::Unnamed, Source::Unnamed], || {
-        let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));
-        assert_eq!(a.send_batch(&msgs).expect("the queue has space"), 2);
-    });
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn abstract_names_may_have_any_bytes() {
@@ -167,21 +157,4 @@ fn abstract_names_may_have_any_bytes() {
             client.send_to_addr(b"hello", &to).expect("the queue has space");
         }
     });
-}
-
-#[test]
-fn an_internet_socket_has_no_unix_address() {
-    let (from, to) = (udp4(), udp4());
-    for _ in 0..2 {
-        from.send_to(b"hello", addr(&to)).expect("it is taken");
-    }
-    settle();
-    let mut buffer = [0; 8];
-    let mut msgs = [RecvMsg::new(&mut buffer)];
-    assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
-    assert_eq!((msgs[0].addr(), msgs[0].message().unix_addr()), (Some(addr(&from)), None));
-    assert!(msgs[0].message().reply(b"back").is_some());
-    let mut batch = RecvBatch::new(1, 8);
-    assert_eq!(to.recv_into(&mut batch).expect("it is there"), 1);
-    assert!(batch.iter().all(|d| d.addr() == Some(addr(&from)) && d.unix_addr().is_none()));
 }
