@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, value_parser};
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch};
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, Offload, RecvBatch};
 use mmsg_reuseport::ReusePortGroup;
 
 use crate::{Failure, Mode, Way, grouped, is_timeout, outcome, prepare, say, usage};
@@ -97,7 +97,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 /// Prepares a thread's work. Whatever can fail is done here, before the address is printed.
 fn server(socket: UdpSocket, way: Way, slots: usize) -> io::Result<Box<dyn FnOnce() + Send>> {
     let batch = RecvBatch::try_new(slots, LARGEST)?;
-    let port = socket.local_addr()?.port();
+    let addr = socket.local_addr()?;
+    let port = addr.port();
+    // On a wildcard address, replies leave from the address that the client asked: it ignores others.
+    if addr.ip().is_unspecified() && !matches!(way.mode, Mode::Std) {
+        Ancillary::DEST.require(&socket)?;
+    }
     Ok(match way.mode {
         Mode::Std => Box::new(move || single(&socket, port)),
         Mode::Batch => Box::new(move || batches(&socket, port, batch)),
@@ -111,7 +116,7 @@ fn server(socket: UdpSocket, way: Way, slots: usize) -> io::Result<Box<dyn FnOnc
     })
 }
 
-/// Uses `recv_from` and `send_to`.
+/// Uses `recv_from` and `send_to`, which leaves by the system's choice of address.
 fn single(socket: &UdpSocket, port: u16) {
     let mut buffer = vec![0; LARGEST];
     while !STOP.load(Relaxed) {
