@@ -94,11 +94,13 @@ adopt() {
 [package]
 name = "adopted-$name"
 version = "0.0.0"
-edition = "2024"
+edition = "$(sed -n 's/^edition = "\(.*\)"/\1/p' "$source/Cargo.toml")"
 
 [features]
-default = ["ring", "rustls-ring"]
+default = ["ring", "runtime-tokio", "rustls", "rustls-ring"]
 ring = []
+runtime-tokio = []
+rustls = []
 rustls-ring = []
 aws-lc-rs = []
 rustls-aws-lc-rs = []

@@ -6,10 +6,11 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::task::Poll;
 
 use mmsg::Offload;
+use quinn::TransportConfig;
 use socket2::SockRef;
 
 use crate::common::linux::set_option;
-use crate::kit::{bind, content, run, send, transmit, try_send};
+use crate::kit::{Pair, bind, content, run, send, transfer, transmit, try_send};
 use crate::own::{self, Sender};
 use crate::veth::{DEVICE, NEAR, ip, with_far_end};
 
@@ -102,5 +103,26 @@ fn a_batch_that_is_sent_in_part_is_counted_exactly() {
             assert!(sent > 0 && failed > 0 && sent + failed == 64, "{sent} and {failed}");
             assert!(!try_send(&socket, &batch), "it is full");
         });
+    });
+}
+
+#[test]
+fn s1_endpoints_whose_batches_are_rejected_connect_and_transfer() {
+    let sockets = [bind(), bind()].map(|std| {
+        reject_batches(&std);
+        std
+    });
+    run(async {
+        let sockets = sockets.map(|std| own::wrap(std, Offload::builder()).unwrap());
+        let [server, client] = &sockets;
+        let pair = Pair::on(server.clone(), client.clone(), TransportConfig::default());
+        let (client, server) = pair.connect().await;
+        transfer(&client, &server, 1 << 20, 1).await;
+        transfer(&server, &client, 1 << 20, 2).await;
+        for socket in sockets {
+            let counters = socket.offload().counters();
+            assert_eq!((socket.failed(), counters.sent_batches), (0, 0), "{counters:?}");
+            assert!(counters.rejected_size > 0 || !socket.offload().gso(), "{counters:?}");
+        }
     });
 }

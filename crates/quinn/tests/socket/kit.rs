@@ -84,6 +84,10 @@ impl Pair {
     }
 
     pub fn with_transport(transport: TransportConfig) -> Self {
+        Self::on(socket(), socket(), transport)
+    }
+
+    pub fn on(server_socket: Shared, client_socket: Shared, transport: TransportConfig) -> Self {
         let transport = Arc::new(transport);
         let made = rcgen::generate_simple_self_signed(["localhost".into()]).expect("a certificate");
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -96,7 +100,6 @@ impl Pair {
         let mut trust = ClientConfig::with_root_certificates(Arc::new(roots)).expect("TLS 1.3");
         trust.transport_config(transport);
 
-        let (server_socket, client_socket) = (socket(), socket());
         let server = own::endpoint(Some(config), &server_socket).expect("a server");
         let client = own::endpoint(None, &client_socket).expect("a client");
         let client = own::trusting(client, &trust);
