@@ -87,7 +87,7 @@ async fn load(
         while sent < WINDOW {
             sent += socket.send_batch(&msgs[sent..]).await.expect("it runs");
         }
-        if round % 16 == 0 {
+        if round.is_multiple_of(16) {
             // A dropped future must lose nothing, at any stage.
             let dropped = timeout(Duration::ZERO, socket.recv_into(&mut batch)).await;
             if dropped.is_err() {
