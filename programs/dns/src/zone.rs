@@ -11,7 +11,7 @@ pub const CNAME: u16 = 5;
 const NS: u16 = 2;
 const SOA: u16 = 6;
 /// The names below this record's name are aliases of names below its target (RFC 6672).
-const DNAME: u16 = 39;
+pub const DNAME: u16 = 39;
 /// Delegation signer: belongs to the child's name but is the parent's to answer.
 const DS: u16 = 43;
 
