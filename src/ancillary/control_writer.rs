@@ -12,6 +12,7 @@ use crate::sys::{
 impl SendMeta {
     /// Writes the control messages of these options for destinations of these families (IPv4-mapped ones are IPv4), and
     /// the raw ones after them. Returns the length in bytes.
+    #[inline(always)]
     pub(crate) fn encode(
         &self,
         families: Families,
@@ -39,7 +40,7 @@ impl SendMeta {
         if let Some(id) = timestamp_id {
             writer.append("timestamp_id", numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
         }
-        writer.append_raw(raw)
+        if raw.is_empty() { Ok(writer.len) } else { writer.append_raw(raw) }
     }
 
     /// Whether these options cannot be written for both families at once.

@@ -87,14 +87,17 @@ struct Rejected {
 impl Call<'_> {
     /// Offers messages to the kernel, and counts those it takes. A message that must be segmented in user space is sent
     /// alone.
+    #[inline(always)]
     fn offer(
         &mut self,
         msgs: &[SendMsg<'_>],
         segmenting: Segmenting<'_>,
         flags: SendFlags,
     ) -> Offered {
-        let own_size = own_segment_size(&msgs[0]).map(usize::from);
-        if let Some(size) = own_size.filter(|size| !segmenting.permits(&msgs[0], *size)) {
+        let own_size = || own_segment_size(&msgs[0]).map(usize::from);
+        let must_split = |size: &usize| !segmenting.permits(&msgs[0], *size);
+        let is_restricted = segmenting.max_segments == 0 || !segmenting.rejected.is_empty();
+        if let Some(size) = is_restricted.then(own_size).flatten().filter(must_split) {
             let sent = self.send_segments(&msgs[0], size, segmenting, flags);
             return sent.unwrap_or_else(|error| Offered {
                 messages: 0,

@@ -20,8 +20,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket, MAX_BATCH, RecvFlags, Taken};
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
 const MAX_PAYLOAD: usize = 65_535 - 8;
 
-/// The state of an [`Offload`](crate::Offload) without its socket, for programs that keep the socket themselves and lend it to each
-/// call.
+/// The state of an [`Offload`](crate::Offload) without its socket, for programs that keep the socket themselves and lend
+/// it to each call.
 ///
 /// [`on`](Self::on) combines it with the socket. Threads may share a state. A state belongs to one socket: with another
 /// one, calls are safe, but whether they use GSO is unspecified. It keeps the family of a connected socket's peer, for
