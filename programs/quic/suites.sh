@@ -97,10 +97,8 @@ version = "0.0.0"
 edition = "$(sed -n 's/^edition = "\(.*\)"/\1/p' "$source/Cargo.toml")"
 
 [features]
-default = ["ring", "runtime-tokio", "rustls", "rustls-ring"]
+default = ["ring", "rustls-ring"]
 ring = []
-runtime-tokio = []
-rustls = []
 rustls-ring = []
 aws-lc-rs = []
 rustls-aws-lc-rs = []
@@ -121,9 +119,12 @@ END
     } >"$to/Cargo.toml"
     for file in src/tests.rs tests/many_connections.rs; do
         {
-            sed -e "s/use crate::runtime::TokioRuntime/use $crate::TokioRuntime/" \
+            # (A package cannot have a feature with the name of its dependency rustls.)
+            sed -e '/^#!\[cfg(all(feature = "rustls"/d' \
+                -e "s/use crate::runtime::{\(.*\), TokioRuntime}/use $name::{\1}; use $crate::TokioRuntime/" \
+                -e "s/use crate::runtime::TokioRuntime/use $crate::TokioRuntime/" \
                 -e 's/use crate::{Duration, Instant}/use std::time::{Duration, Instant}/' \
-                -e 's/Arc::new(TokioRuntime)/Arc::new(TokioRuntime::default())/' \
+                -e 's/\bTokioRuntime\([.)]\)/TokioRuntime::default()\1/' -e 's/crate::runtime::/crate::/g' \
                 -e "s/use super::{/use $name::{/" -e "s/crate::/$name::/g" \
                 -e "s/\\($name::\\)\\?Endpoint::server(/adopted_server(/" \
                 -e "s/\\($name::\\)\\?Endpoint::client(/adopted_client(/" "$source/$file"
