@@ -1,12 +1,13 @@
 //! A member of a multicast group that answers each sender from its own address, as service discovery does.
 //!
 //! ```text
-//! cargo run --release --example multicast
+//! cargo run --release --example multicast [ADDRESS...]
 //! ```
 //!
-//! A reply cannot leave from a group's address, so `reply` uses the host's address that received the question. A forged
-//! source would be flooded by all members: this one answers only questions from its own link, whose hop limit no router
-//! has lowered (RFC 5082). Two questions over loopback print "asked 239.255.77.7, answered by Some(127.0.0.1): here".
+//! A reply cannot leave from a group's address, so `reply` uses the host's address that received the question. Where two
+//! interfaces (by their addresses) lead to one network, `by_interface` answers on the one that the question came by. A
+//! forged source would be flooded by all members: this one answers only questions from its own link, whose hop limit no
+//! router has lowered (RFC 5082). Two questions over loopback print "asked 239.255.77.7, answered by Some(127.0.0.1): here".
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -17,12 +18,14 @@ use socket2::{Domain, SockRef, Socket, Type};
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 77, 7);
 
-/// Joins the group. `Ancillary::DEST` is on before the first datagram can arrive.
-fn join(interface: Ipv4Addr) -> io::Result<UdpSocket> {
+/// Joins the group on each interface. `Ancillary::DEST` is on before the first datagram can arrive.
+fn join(interfaces: &[Ipv4Addr]) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     (Ancillary::DEST | Ancillary::HOP_LIMIT).require(&socket)?;
     socket.bind(&std::net::SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)).into())?;
-    socket.join_multicast_v4(&GROUP, &interface)?;
+    for interface in interfaces {
+        socket.join_multicast_v4(&GROUP, interface)?;
+    }
     Ok(socket.into())
 }
 
@@ -36,13 +39,17 @@ fn answer(socket: &UdpSocket) -> io::Result<()> {
         let asked = batch.iter().filter(|d| {
             d.meta().destination == Some(GROUP.into()) && d.meta().hop_limit == Some(255)
         });
-        let answers = asked.filter_map(|question| question.reply(b"here"));
+        let answers = asked.filter_map(|question| Some(question.reply(b"here")?.by_interface()));
         socket.send_each(answers, |_, error| eprintln!("answer: {error}"))?;
     }
 }
 
 fn main() -> io::Result<()> {
-    let member = join(Ipv4Addr::LOCALHOST)?;
+    let mut interfaces = vec![Ipv4Addr::LOCALHOST];
+    for arg in std::env::args().skip(1) {
+        interfaces.push(arg.parse().map_err(io::Error::other)?);
+    }
+    let member = join(&interfaces)?;
     let port = member.local_addr()?.port();
     thread::spawn(move || answer(&member));
 

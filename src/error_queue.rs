@@ -1,7 +1,6 @@
 //! The socket's error queue: ICMP errors about sent datagrams, and send timestamps.
 //!
-//! Linux and Android. [`drain_errors`] reads the queue; [`Report::decode`] decodes a message that was received without
-//! this crate.
+//! Linux and Android. [`drain_errors`] reads the queue.
 
 mod report;
 
@@ -19,7 +18,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket, RecvFlags};
 ///
 /// The queue fills once [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) or
 /// [`Ancillary::SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Call this whenever `poll` or epoll reports an
-/// error on the socket, or from time to time, until it returns less than `reports.len()`: `poll` and epoll report the
+/// error on the socket, or from time to time, until it returns fewer than `reports.len()`: `poll` and epoll report the
 /// error until the queue is empty.
 ///
 /// With `ERRORS` on, the next call on the socket fails with the error, too. The crate repeats that call if it was a
@@ -32,8 +31,9 @@ use crate::sys::{self, AsSocket, BorrowedSocket, RecvFlags};
 ///   may arrive both ways. To reach more destinations at once, raise the buffer with
 ///   [`set_recv_buffer`](crate::options::set_recv_buffer), or send and drain a few hundred at a time.
 /// - `sendmmsg` may hide an error once its first message is sent: then only the report tells.
-/// - This host may report [`Event::TooBig`] several times for one datagram, since the crate tries it more than once: do
-///   not count these reports.
+/// - This host may report [`Event::TooBig`] several times for one datagram, since the crate tries it more than once, and each
+///   `EMSGSIZE` of a send queues one, too. Their [`origin`](Report::origin) is [`Origin::Local`]: do not count these. A
+///   router's report comes once for each datagram that it dropped.
 ///
 /// ```
 /// use mmsg::Ancillary;

@@ -47,8 +47,8 @@ pub(crate) use implementations::forward;
 /// | [`Offload`](crate::Offload), [`OffloadState::on`](crate::offload::OffloadState::on) a socket | this crate |
 /// | `&T`, `Box<T>`, `Rc<T>`, `Arc<T>` | of each `T: BatchSocket`, also `dyn BatchSocket` |
 ///
-/// Use any other datagram socket by its descriptor: `socket.as_fd().recv_into(&mut batch)`, on Windows
-/// `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket` instead (feature `tokio`). To replace a
+/// Use any other UDP or Unix datagram socket by its descriptor: `socket.as_fd().recv_into(&mut batch)`, on Windows
+/// `socket.as_socket()`. Other families are untested, and packet sockets fail (`EINVAL`). tokio's sockets implement `AsyncBatchSocket` instead (feature `tokio`). To replace a
 /// socket in tests, implement the two required methods.
 ///
 /// Stream sockets do not implement the trait: a send may count half a message as sent, and a receive finds no
@@ -68,7 +68,7 @@ pub(crate) use implementations::forward;
 /// - A receive waits for its first message only. A send waits for each message: a write timeout bounds each wait.
 /// - `Ok(n)`: the first `n` messages have moved, the others have not. A count may be short for any reason: call again
 ///   with the rest.
-/// - `Ok(0)` for one or more messages: an Internet socket was shut down. (A Unix socket then returns empty messages.)
+/// - `Ok(0)`, if you offered any, means shut down. (A Unix socket then returns empty messages.)
 /// - A call allocates only if it is the largest of its thread so far, or nested three deep in closures of
 ///   [`recv_slices`](Self::recv_slices).
 ///
@@ -82,7 +82,8 @@ pub(crate) use implementations::forward;
 /// - With `ERRORS` on, Linux fails calls on an unconnected socket for datagrams to any destination. The crate repeats such a
 ///   call, or returns its count.
 /// - A call that a signal interrupts is repeated. With a timeout on the socket it returns
-///   [`Interrupted`](io::ErrorKind::Interrupted), since the kernel would restart the timeout.
+///   [`Interrupted`](io::ErrorKind::Interrupted), as it does after an ICMP error about another datagram (with `ERRORS`, in a
+///   flood of them often): the kernel would restart the timeout.
 /// - [`WouldBlock`](io::ErrorKind::WouldBlock): a non-blocking socket is not ready, or a timeout is over (then `TimedOut` on
 ///   Windows).
 ///

@@ -35,7 +35,8 @@ pub struct RecvMeta {
     #[doc(alias("ipi_addr", "ipi6_addr", "IP_PKTINFO", "pktinfo"))]
     pub destination: Option<IpAddr>,
     /// This host's own address for the message: equal to `destination`, or for IPv4 multicast and
-    /// broadcast the address to reply from (`ipi_spec_dst`). `None` for IPv6 multicast. In the same form as `destination`.
+    /// broadcast the address to reply from (`ipi_spec_dst`). `None` for IPv6 multicast. In the same form as `destination`. A host accepts
+    /// datagrams to any of its addresses by any interface, so it may belong to another one than `interface`.
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, and for IPv6 macOS, the BSDs and Windows.
     #[doc(alias = "ipi_spec_dst")]
     pub local: Option<IpAddr>,
@@ -53,7 +54,8 @@ pub struct RecvMeta {
     /// [`HOP_LIMIT`](crate::Ancillary::HOP_LIMIT); Linux, Android, macOS, the BSDs, Windows.
     #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     pub hop_limit: Option<u8>,
-    /// When the kernel received it, by the system's clock.
+    /// When the kernel received it, by the system's clock. The datagrams of a coalesced message share the time of the first:
+    /// use a plain socket if each needs its own.
     /// [`TIMESTAMP`](crate::Ancillary::TIMESTAMP); Linux, Android, FreeBSD in nanoseconds, macOS and
     /// the other BSDs in microseconds.
     #[doc(alias = "SCM_TIMESTAMPNS")]
@@ -117,7 +119,8 @@ impl RecvMeta {
     /// leave from this host's own address. If the system does not report `local`, the source is
     /// [`destination`](Self::destination), unless that is a multicast address or 255.255.255.255. A
     /// network's broadcast address, such as 192.0.2.255, cannot be recognized: a socket that receives
-    /// on one must clear the source. A link-local source also sets the interface.
+    /// on one must clear the source. A link-local source also sets the interface; for any other,
+    /// [`by_interface`](crate::SendMsg::by_interface) does, if you ask for it.
     ///
     /// ```
     /// use mmsg::{Ancillary, BatchSocket, RecvBatch, SendMeta, SendMsg};
@@ -143,10 +146,11 @@ impl RecvMeta {
                 !ip.is_multicast() && ip != Ipv4Addr::BROADCAST
             })
         });
-        let interface = match source {
-            Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => self.interface,
-            _ => None,
+        let is_link_local = |ip: IpAddr| match ip.to_canonical() {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
         };
+        let interface = self.interface.filter(|_| source.is_some_and(is_link_local));
         SendMeta { source, interface, ..SendMeta::new() }
     }
 

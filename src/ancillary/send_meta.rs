@@ -31,11 +31,11 @@ pub struct SendMeta {
     /// IPv4 destination. Linux, Android, macOS, the BSDs, Windows.
     #[doc(alias("IP_PKTINFO", "IPV6_PKTINFO", "pktinfo", "ipi_spec_dst"))]
     pub source: Option<IpAddr>,
-    /// Index of the interface to send from. Linux, Android, macOS, NetBSD, Windows; the other BSDs for
+    /// Index of the interface to send from; crates such as nix and rustix find it by its name (`if_nametoindex`). Linux, Android, macOS, NetBSD, Windows; the other BSDs for
     /// IPv6.
     #[doc(alias("ipi_ifindex", "ipi6_ifindex"))]
     pub interface: Option<u32>,
-    /// Time to live (IPv4, 1 to 255) or hop limit (IPv6). Linux, Android, Windows; others for IPv6.
+    /// Time to live (IPv4, 1 to 255) or hop limit (IPv6), also of multicast. Linux, Android, Windows; others for IPv6.
     #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     pub hop_limit: Option<u8>,
     /// Length in bytes of the segments that the kernel splits the payload into; the last one may be

@@ -1,6 +1,7 @@
 //! The clock of a socket's transmit times.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use socket2::{SockRef, Type};
 
@@ -66,6 +67,27 @@ impl TransmitClock {
         }
         // 64 bits hold the nanoseconds of 584 years.
         sys::clock_time(self.number()).map(|time| time.as_nanos() as u64)
+    }
+
+    /// The time of this clock at `instant`, in nanoseconds, for programs that keep `Instant`s.
+    ///
+    /// ```no_run
+    /// use mmsg::{SendMeta, TransmitClock};
+    /// use std::time::{Duration, Instant};
+    /// let next_frame = Instant::now() + Duration::from_millis(20);
+    /// let meta = SendMeta::new().with_transmit_time(TransmitClock::Monotonic.at(next_frame)?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` on platforms without transmit times.
+    pub fn at(self, instant: Instant) -> io::Result<u64> {
+        let (clock, now) = (self.now()?, Instant::now());
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (later, earlier) =
+            (instant.saturating_duration_since(now), now.saturating_duration_since(instant));
+        Ok(clock.saturating_add(nanos(later)).saturating_sub(nanos(earlier)))
     }
 
     /// `CLOCK_MONOTONIC` and `CLOCK_TAI` (include/uapi/linux/time.h).

@@ -125,36 +125,9 @@ impl Report {
     pub const EMPTY: Self =
         Self { event: Event::Other, origin: Origin::Other, dest: None, reporter: None, errno: 0 };
 
-    /// Decodes the report of a message from the error queue that was received without this crate (`recvmsg` with
-    /// `MSG_ERRQUEUE`). `dest` is the address of that message.
-    ///
-    /// `None` if the control messages hold no report.
-    ///
-    /// ```
-    /// use mmsg::control::ControlBuf;
-    /// use mmsg::error_queue::{Event, Origin, Report};
-    /// # if !cfg!(target_os = "linux") { return Ok(()); }
-    /// // What the kernel writes for an ICMP "port unreachable" from 192.0.2.7: `IP_RECVERR` with a
-    /// // `sock_extended_err`, and a `sockaddr_in` behind it.
-    /// let mut error = [0; 32];
-    /// error[..4].copy_from_slice(&111i32.to_ne_bytes()); // ECONNREFUSED
-    /// error[4..7].copy_from_slice(&[2, 3, 3]); // SO_EE_ORIGIN_ICMP, type, code
-    /// error[16..18].copy_from_slice(&2u16.to_ne_bytes()); // AF_INET
-    /// error[20..24].copy_from_slice(&[192, 0, 2, 7]);
-    /// let mut control = ControlBuf::new();
-    /// control.push(0, 11, &error)?;
-    ///
-    /// let dest = "192.0.2.7:53".parse().unwrap();
-    /// let report = Report::decode(control.messages(), Some(dest)).expect("one was pushed");
-    /// assert_eq!(report.event, Event::Refused);
-    /// assert_eq!(report.origin, Origin::Icmp { ty: 3, code: 3 });
-    /// assert_eq!((report.dest, report.reporter.map(|addr| addr.ip())), (Some(dest), Some(dest.ip())));
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[doc(alias("MSG_ERRQUEUE", "IP_RECVERR"))]
+    /// Decodes the report of a message from the error queue, whose address is `dest`. `None` if it holds none.
     #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
-    #[must_use]
-    pub fn decode(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Option<Self> {
+    pub(super) fn decode(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Option<Self> {
         let (mut error, mut stamps) = (None, (None, None));
         for message in control {
             match Some((message.level, message.ty)) {

@@ -1,12 +1,40 @@
 //! How many datagrams the kernel has dropped, and how fast.
 
+use std::io;
 use std::time::Instant;
 
-/// Adds up the drop counts that received datagrams report.
+use crate::sys::{self, AsSocket, numbers};
+
+/// How many datagrams the kernel has dropped on this socket for lack of buffer space, as a 32-bit number that wraps
+/// (`SO_MEMINFO`, Linux 4.12).
+///
+/// It is right while nothing arrives, so a metric reads it from time to time. [`Drops`] adds the counts up.
+///
+/// ```
+/// use mmsg::options::{Drops, dropped};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let mut drops = Drops::new();
+/// // Once a second:
+/// drops.note(dropped(&socket).ok());
+/// println!("{} dropped, {:.1} a second", drops.total(), drops.rate());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// `Unsupported` on other platforms than Linux and Android; else the system's error.
+#[doc(alias("SO_MEMINFO", "SK_MEMINFO_DROPS"))]
+pub fn dropped(socket: &impl AsSocket) -> io::Result<u32> {
+    // `SK_MEMINFO_DROPS` is the last of the `SK_MEMINFO_VARS` (include/uapi/linux/sock_diag.h).
+    let [.., a, b, c, d] = sys::option_bytes::<36>(sys::borrow(socket), numbers::MEMINFO)?;
+    Ok(u32::from_ne_bytes([a, b, c, d]))
+}
+
+/// Adds up the drop counts of a socket: those of [`dropped`], or those that received datagrams report.
 ///
 /// [`Ancillary::DROPPED`](crate::Ancillary::DROPPED) makes the kernel report with each datagram how many the socket has
 /// dropped so far, as a 32-bit number. Use one `Drops` for each socket. Drops after the last received datagram show
-/// with the next one.
+/// with the next one, or by [`dropped`].
 ///
 /// ```
 /// use mmsg::options::Drops;
@@ -24,7 +52,7 @@ use std::time::Instant;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[doc(alias = "SO_RXQ_OVFL")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Drops {
     total: u64,
     /// The total at the last call of `rate`, and its time.
@@ -38,7 +66,7 @@ impl Drops {
         Self { total: 0, rated: (0, Instant::now()) }
     }
 
-    /// Adds the count of [`RecvMeta::dropped`](crate::RecvMeta::dropped), and returns how many datagrams were dropped
+    /// Adds a count of [`dropped`] or of [`RecvMeta::dropped`](crate::RecvMeta::dropped), and returns how many datagrams were dropped
     /// since the previous count. `None` and counts older than the latest add nothing.
     pub fn note(&mut self, dropped: Option<u32>) -> u64 {
         // The lower half of the total is the latest count, which wraps. A small step backwards is an older count.

@@ -44,6 +44,8 @@ pub struct SendMsg<'a> {
     pub(super) control: Option<&'a ControlBuf>,
     pub(super) ecn: Option<Ecn>,
     pub(super) segment_size: Option<u16>,
+    /// Whether a reply leaves by the interface that its request came by.
+    pub(super) by_interface: bool,
 }
 
 impl<'a> SendMsg<'a> {
@@ -163,6 +165,35 @@ impl<'a> SendMsg<'a> {
     #[inline]
     pub const fn with_meta(mut self, meta: &'a SendMeta) -> Self {
         self.meta = Some(meta);
+        self
+    }
+
+    /// Makes a [reply](crate::Datagram::reply) leave by the interface that its request came by, where two interfaces lead to
+    /// one network: discovery by multicast, a host with two cables. Without it, the kernel's routes decide, except from
+    /// link-local addresses.
+    ///
+    /// Use it only for peers on the link: a host that the interface has no route to never gets the reply, and no error says
+    /// so. It needs [`Ancillary::DEST`](crate::Ancillary::DEST), and changes nothing for a message that is no reply or that
+    /// sets the interface itself.
+    ///
+    /// ```
+    /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// Ancillary::DEST.require(&socket)?;
+    /// # client.send_to(b"who is there?", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// let answers = batch.iter().filter_map(|d| Some(d.reply(b"here")?.by_interface()));
+    /// socket.send_each(answers, |_, error| eprintln!("answer: {error}"))?;
+    /// # assert_eq!(client.recv(&mut [0; 8])?, 4);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias("ipi_ifindex", "mDNS", "SSDP"))]
+    #[must_use]
+    #[inline]
+    pub const fn by_interface(mut self) -> Self {
+        self.by_interface = true;
         self
     }
 
@@ -290,7 +321,8 @@ impl<'a> SendMsg<'a> {
     #[inline]
     const fn with(dest: Dest<'a>, payload: Payload<'a>) -> Self {
         let (reply, meta, control) = (None, None, None);
-        Self { dest, payload, reply, meta, control, ecn: None, segment_size: None }
+        let (ecn, segment_size, by_interface) = (None, None, false);
+        Self { dest, payload, reply, meta, control, ecn, segment_size, by_interface }
     }
 
     #[inline]
@@ -318,9 +350,11 @@ impl<'a> SendMsg<'a> {
     /// The borrowed options together: those of `with_meta`, then those of a reply.
     pub(crate) fn borrowed_options(&self) -> SendMeta {
         let mut options = self.meta.copied().unwrap_or_default();
-        if let Some(reply) = self.reply.map(RecvMeta::reply_meta) {
+        if let Some(received) = self.reply {
+            let reply = received.reply_meta();
+            let interface = if self.by_interface { received.interface } else { reply.interface };
             options.source = options.source.or(reply.source);
-            options.interface = options.interface.or(reply.interface);
+            options.interface = options.interface.or(interface);
         }
         options
     }
@@ -340,6 +374,7 @@ impl<'a> SendMsg<'a> {
     pub(crate) fn same_options(&self, other: &SendMsg<'_>) -> bool {
         self.ecn == other.ecn
             && self.segment_size == other.segment_size
+            && self.by_interface == other.by_interface
             && (same_place(self.reply, other.reply)
                 && same_place(self.meta, other.meta)
                 && same_place(self.control, other.control)

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::BatchSocket;
 
-/// Makes rustc print the notes of [`BatchSocket`] for a socket without batch calls, such as one whose feature is off.
+/// A decoy that makes rustc suggest the missing feature, by the notes of [`BatchSocket`].
 ///
 /// rustc prints a trait's notes for a missing method only if an implementation with that method requires the trait. The one
 /// below does. It applies to no type, as `PhantomData` is not a socket, so no call gets here. rustc prints its name, too.

@@ -69,7 +69,7 @@ pub(crate) use self::native::icmp::may_be_unrelated as may_be_unrelated_icmp;
 pub(crate) use self::native::{
     BorrowedSocket, MICROSECONDS_LEN, borrow, clock_time, families, for_datagram_sockets,
     has_error_queue, impl_as_socket, is_about_the_option, kernel_release, may_be_about_tos, option,
-    segmentation_rejected, set_option_bytes, wait_readable,
+    option_bytes, segmentation_rejected, set_option_bytes, wait_readable,
 };
 pub(crate) use self::numbers::{MAX_BATCH, MAX_SEGMENTS};
 pub use self::retry::Backend;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use crate::kit::net::{Host, warm_up};
 use crate::kit::receive::{OwnedMessage, Way, one};
-use crate::kit::{at, bind, dual_stack, enable_all, index, ip, udp4};
-use mmsg::{Ancillary, BatchSocket, SendMsg};
+use crate::kit::{addr, at, bind, dual_stack, enable_all, index, ip, udp4};
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
 
 /// Answers the received datagrams and checks that the answers leave from `source`.
 #[track_caller]
@@ -106,6 +106,143 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
     let got = one(&server);
     assert_eq!((got.meta.destination, got.meta.local), (Some(ip("ff02::1")), None));
     answer(&server, &got, &client, "fd09:1::2");
+}
+
+/// Two hosts on two cables whose networks overlap: `far` cannot tell by routes where a question came from.
+fn two_cables(name: &str, near: [&str; 2], far: [&str; 2]) -> Option<[Host; 2]> {
+    let hosts = [Host::new(name, &[])?, Host::new(name, &[])?];
+    for host in &hosts {
+        for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
+            host.set(path, "0");
+        }
+        // Each interface answers for its own address alone, as on links that do not see each other.
+        for (path, value) in [("arp_ignore", "1"), ("arp_announce", "2"), ("rp_filter", "0")] {
+            host.set(&format!("ipv4/conf/all/{path}"), value);
+            host.set(&format!("ipv4/conf/default/{path}"), value);
+        }
+    }
+    for cable in ["0", "1"] {
+        hosts[0].cable(&format!("near{cable}"), &hosts[1], &format!("far{cable}"));
+    }
+    for (host, end, addrs) in [(&hosts[0], "near", near), (&hosts[1], "far", far)] {
+        for (i, addr) in addrs.iter().enumerate() {
+            let nodad = if addr.contains(':') { " nodad" } else { "" };
+            host.ip(&[
+                &format!("link set {end}{i} up"),
+                &format!("addr add {addr} dev {end}{i}{nodad}"),
+            ]);
+        }
+    }
+    Some(hosts)
+}
+
+/// Asks by each cable, the group and the host itself, until 16 answers in a row have come. Counts the answers.
+fn answers(hosts: &[Host; 2], group: IpAddr, near: [&str; 2], far: [&str; 2]) -> usize {
+    let any = if group.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let server = hosts[1].bind(any);
+    enable_all(&server, Ancillary::DEST);
+    hosts[1].within(|| {
+        for cable in ["far0", "far1"] {
+            let socket = socket2::SockRef::from(&server);
+            let by_index = socket2::InterfaceIndexOrAddress::Index(index(cable));
+            let joined = match group {
+                IpAddr::V4(group) => socket.join_multicast_v4_n(&group, &by_index),
+                IpAddr::V6(group) => server.join_multicast_v6(&group, index(cable)),
+            };
+            joined.expect("the interface is up");
+        }
+    });
+    let mut answered = 0;
+    let mut batch = RecvBatch::new(16, 64);
+    for (cable, (from, to)) in near.iter().zip(far).enumerate() {
+        let ip = |text: &str| -> IpAddr { text.parse().expect("an address") };
+        let client = hosts[0].within(|| {
+            let device = index(&format!("near{cable}"));
+            let scope = if from.starts_with("fe80") { device } else { 0 };
+            let mut local = SocketAddr::new(ip(from), 0);
+            if let SocketAddr::V6(local) = &mut local {
+                local.set_scope_id(scope);
+            }
+            let client = bind(local);
+            socket2::SockRef::from(&client)
+                .bind_device(Some(format!("near{cable}").as_bytes()))
+                .expect("a device of this namespace");
+            client
+        });
+        for socket in [&client, &server] {
+            let time = std::time::Duration::from_millis(200);
+            socket.set_read_timeout(Some(time)).expect("a timeout");
+        }
+        for dest in [group, ip(to)] {
+            let mut dest = SocketAddr::new(dest, addr(&server).port());
+            if let SocketAddr::V6(dest) = &mut dest {
+                dest.set_scope_id(hosts[0].within(|| index(&format!("near{cable}"))));
+            }
+            let mut count = 0;
+            // The first ones wait for the devices and the neighbours.
+            for question in 0..200u8 {
+                client.send_to(&[question], dest).expect("there is a route");
+                if server.recv_into(&mut batch).is_err() {
+                    continue;
+                }
+                let replies = batch.iter().filter_map(|d| Some(d.reply(d.data())?.by_interface()));
+                server.send_each(replies, |_, error| panic!("{error}")).expect("it has space");
+                let mut answer = [0; 8];
+                let is_answered = client.recv(&mut answer).is_ok() && answer[0] == question;
+                count = if is_answered { count + 1 } else { 0 };
+                if count == 16 {
+                    break;
+                }
+            }
+            answered += count;
+        }
+    }
+    answered
+}
+
+#[test]
+fn g22_replies_by_interface_reach_both_links_of_one_network() {
+    let name = "g22_replies_by_interface_reach_both_links_of_one_network";
+    let groups = ["224.0.0.251", "ff02::fb"].map(ip);
+    let networks = [
+        (groups[0], ["10.9.1.1", "10.9.1.3"], ["10.9.1.2", "10.9.1.4"], "24"),
+        (groups[0], ["169.254.1.1", "169.254.1.3"], ["169.254.1.2", "169.254.1.4"], "16"),
+        (groups[1], ["fd09::1", "fd09::3"], ["fd09::2", "fd09::4"], "64"),
+        (groups[1], ["fe80::1", "fe80::3"], ["fe80::2", "fe80::4"], "64"),
+    ];
+    for (group, near, far, bits) in networks {
+        let with_bits = |addrs: [&str; 2]| addrs.map(|addr| format!("{addr}/{bits}"));
+        let (near_net, far_net) = (with_bits(near), with_bits(far));
+        let nets = [&near_net, &far_net].map(|[a, b]| [a.as_str(), b.as_str()]);
+        let Some(hosts) = two_cables(name, nets[0], nets[1]) else { return };
+        assert_eq!(answers(&hosts, group, near, far), 64, "{near:?}");
+    }
+}
+
+/// A reply to this host itself comes back by loopback, whatever its interface is. Of other addresses the routes decide.
+#[test]
+fn g22_a_host_that_asks_its_own_address_is_answered() {
+    let name = "g22_a_host_that_asks_its_own_address_is_answered";
+    let nets = [["10.9.1.1/24", "169.254.1.3/16"], ["10.9.1.2/24", "169.254.1.4/16"]];
+    let Some([_near, far]) = two_cables(name, nets[0], nets[1]) else { return };
+    far.ip(&["addr add fd09::2/64 dev far0 nodad"]);
+    let mut batch = RecvBatch::new(1, 64);
+    for (any, own, interface) in [
+        ("0.0.0.0:0", "10.9.1.2", false),
+        ("0.0.0.0:0", "169.254.1.4", true),
+        ("0.0.0.0:0", "127.0.0.1", false),
+        ("[::]:0", "fd09::2", false),
+        ("[::]:0", "::1", false),
+    ] {
+        let (server, client) = (far.bind(any), far.bind(any));
+        enable_all(&server, Ancillary::DEST);
+        client.send_to(b"who is there?", at(own, &server)).expect("its own address");
+        assert_eq!(server.recv_into(&mut batch).expect("it arrives"), 1);
+        let reply = batch.iter().next().and_then(|d| d.reply(b"here")).expect("it has a source");
+        assert_eq!(reply.meta().interface.is_some(), interface, "{own}");
+        assert_eq!(server.send_batch(&[reply]).expect("it is taken"), 1);
+        assert_eq!(client.recv(&mut [0; 8]).expect("it arrives"), 4, "{own}");
+    }
 }
 
 #[test]

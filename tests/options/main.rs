@@ -2,13 +2,11 @@
 #![cfg(target_os = "linux")]
 
 mod buffers;
-mod busy_poll;
 #[path = "../common/mod.rs"]
 mod common;
 mod constant;
 mod fragmentation;
 mod pacing;
-mod ports;
 mod spacing;
 #[path = "../common/veth.rs"]
 mod veth;

@@ -141,9 +141,7 @@ impl Stage {
         self.bytes.last.extend_from_slice(data);
         // SAFETY: invariant 1.
         let payload = Payload::One(unsafe { self.bytes.since(start) });
-        let (ecn, segment_size) = (msg.ecn, msg.segment_size);
-        let (reply, meta, control) = (None, None, None);
-        self.messages.push(SendMsg { dest, payload, reply, meta, control, ecn, segment_size });
+        self.store(dest, payload, None, msg);
         Some(cost)
     }
 
@@ -194,10 +192,22 @@ impl Stage {
             Dest::Unix(dest) => self.keep_name(&RawAddr::of_unix(dest).unwrap_or(RawAddr::NONE)),
         };
         let meta = if msg.has_metas() { self.keep_options(msg) } else { None };
-        let SendMsg { ecn, segment_size, .. } = *msg;
-        let (payload, reply, control) = (Payload::One(data), None, None);
-        self.messages.push(SendMsg { dest, payload, reply, meta, control, ecn, segment_size });
+        self.store(dest, Payload::One(data), meta, msg);
         Ok(written)
+    }
+
+    /// Adds a message of what the stage has kept, with the inline options of `msg`.
+    #[inline(always)]
+    fn store(
+        &mut self,
+        dest: Dest<'static>,
+        payload: Payload<'static>,
+        meta: Option<&'static SendMeta>,
+        &SendMsg { ecn, segment_size, .. }: &SendMsg<'_>,
+    ) {
+        let (reply, control, by_interface) = (None, None, false);
+        let msg = SendMsg { dest, payload, reply, meta, control, ecn, segment_size, by_interface };
+        self.messages.push(msg);
     }
 
     #[inline]

@@ -115,16 +115,8 @@ pub(crate) const RECV_BUFFER_FORCED: Option<OptionName> = None;
 pub(crate) const SEND_BUFFER_FORCED: Option<OptionName> = None;
 /// The system reports the size of a buffer multiplied by this.
 pub(crate) const BUFFER_FACTOR: usize = 1;
-/// The first and the last port, 16 bits each.
-pub(crate) const LOCAL_PORT_RANGE: Option<OptionName> = None;
-/// Whether a bind to port 0 chooses no port yet.
-pub(crate) const BIND_ADDRESS_NO_PORT: Option<OptionName> = None;
 /// Bytes per second, an `unsigned long`.
 pub(crate) const MAX_PACING_RATE: Option<OptionName> = None;
-/// Busy polling: microseconds per receive; whether to prefer it to interrupts; packets per round.
-pub(crate) const BUSY_POLL: Option<OptionName> = None;
-pub(crate) const PREFER_BUSY_POLL: Option<OptionName> = None;
-pub(crate) const BUSY_POLL_BUDGET: Option<OptionName> = None;
 
 /// Protocols whose sockets have an error queue.
 pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[];

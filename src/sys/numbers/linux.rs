@@ -96,16 +96,8 @@ pub(crate) const RECV_BUFFER_FORCED: Option<OptionName> = Some((SOCKET, libc::SO
 pub(crate) const SEND_BUFFER_FORCED: Option<OptionName> = Some((SOCKET, libc::SO_SNDBUFFORCE));
 /// `__sock_set_rcvbuf` in net/core/sock.c
 pub(crate) const BUFFER_FACTOR: usize = 2;
-/// `IP_LOCAL_PORT_RANGE`, include/uapi/linux/in.h
-pub(crate) const LOCAL_PORT_RANGE: Option<OptionName> = Some((IP, 51));
-/// `IP_BIND_ADDRESS_NO_PORT`, include/uapi/linux/in.h
-pub(crate) const BIND_ADDRESS_NO_PORT: Option<OptionName> = Some((IP, 24));
 /// `SO_MAX_PACING_RATE`, include/uapi/asm-generic/socket.h
 pub(crate) const MAX_PACING_RATE: Option<OptionName> = Some((SOCKET, 47));
-/// These three: include/uapi/asm-generic/socket.h
-pub(crate) const BUSY_POLL: Option<OptionName> = Some((SOCKET, 46));
-pub(crate) const PREFER_BUSY_POLL: Option<OptionName> = Some((SOCKET, 69));
-pub(crate) const BUSY_POLL_BUDGET: Option<OptionName> = Some((SOCKET, 70));
 
 /// Protocols that heed `MSG_ERRQUEUE`, as raw sockets do (callers of `ip_recv_error` and `inet_recv_error` in the kernel).
 pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[

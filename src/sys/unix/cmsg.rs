@@ -44,7 +44,7 @@ pub(crate) fn option(socket: BorrowedFd<'_>, name: Option<OptionName>) -> io::Re
 }
 
 /// Reads an option of `N` bytes. Bytes that the system does not return are zero.
-pub(super) fn option_bytes<const N: usize>(
+pub(crate) fn option_bytes<const N: usize>(
     socket: BorrowedFd<'_>,
     name: Option<OptionName>,
 ) -> io::Result<[u8; N]> {

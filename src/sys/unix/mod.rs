@@ -11,7 +11,9 @@ mod socket;
 mod system;
 
 pub(super) use cmsg::{CMSG_ALIGN, CMSG_DATA_OFFSET, CMSG_LEN_BYTES};
-pub(crate) use cmsg::{MICROSECONDS_LEN, is_about_the_option, option, set_option_bytes};
+pub(crate) use cmsg::{
+    MICROSECONDS_LEN, is_about_the_option, option, option_bytes, set_option_bytes,
+};
 pub use socket::AsSocket;
 pub(crate) use socket::{
     BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, impl_as_socket,

@@ -10,7 +10,9 @@ mod tests;
 
 pub(crate) use calls::wait_readable;
 pub(super) use options::{CMSG_ALIGN, CMSG_DATA_OFFSET, CMSG_LEN_BYTES};
-pub(crate) use options::{MICROSECONDS_LEN, is_about_the_option, option, set_option_bytes};
+pub(crate) use options::{
+    MICROSECONDS_LEN, is_about_the_option, option, option_bytes, set_option_bytes,
+};
 pub use socket::AsSocket;
 pub(crate) use socket::{
     BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, impl_as_socket,

@@ -50,6 +50,17 @@ pub(crate) fn option(socket: BorrowedSocket<'_>, name: Option<OptionName>) -> io
     Ok(value)
 }
 
+/// Reads an option of `N` bytes. Bytes that the system does not return are zero.
+pub(crate) fn option_bytes<const N: usize>(
+    socket: BorrowedSocket<'_>,
+    name: Option<OptionName>,
+) -> io::Result<[u8; N]> {
+    let mut value = [0; N];
+    // SAFETY: any bytes are valid bytes.
+    unsafe { read_option(socket, name.ok_or(io::ErrorKind::Unsupported)?, &mut value)? };
+    Ok(value)
+}
+
 /// The family and kind of the socket, also of an unbound one, which has no address to read the family from.
 pub(super) fn protocol(socket: BorrowedSocket<'_>) -> io::Result<WSAPROTOCOL_INFOW> {
     let mut info = WSAPROTOCOL_INFOW::default();
