@@ -2,15 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-#[cfg(has_descriptors)]
-use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-#[cfg(has_descriptors)]
-use std::os::fd::AsFd;
-#[cfg(has_descriptors)]
-use std::os::unix::net::UnixStream;
-#[cfg(has_descriptors)]
-use std::thread;
 
 use proptest::prelude::*;
 
@@ -36,37 +28,6 @@ fn full_after(backend: Backend, n: usize, k: usize) -> Vec<(Call, Fate)> {
         fates.push((send_call(backend, n - k), Fate::Fail(errno::EAGAIN)));
     }
     fates
-}
-
-/// The address of each queued payload.
-fn places(queue: &SendQueue) -> Vec<*const u8> {
-    queue.iter().flat_map(|msg| msg.slices().map(<[u8]>::as_ptr).collect::<Vec<_>>()).collect()
-}
-
-#[test]
-fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
-    const N: usize = 6;
-    let loopback = Loopback::new();
-    let data = numbers(0..N as u32);
-    for backend in BACKENDS {
-        backend.make_process_default().unwrap();
-        for k in 1..=N {
-            let mut queue = queue(&loopback.msgs(&data));
-            let (places_before, bytes) = (places(&queue), queue.bytes());
-            fault::script(full_after(backend, N, k));
-            assert_eq!(loopback.near.flush(&mut queue).unwrap(), k);
-            calls();
-            assert_eq!(queue.len(), N - k);
-            assert_eq!(left(&queue), (k as u32..N as u32).collect::<Vec<_>>());
-            assert_eq!(places(&queue), places_before[k..], "payloads stay in place");
-            assert_eq!(queue.bytes(), bytes / N * (N - k));
-
-            assert_eq!(loopback.near.flush(&mut queue).unwrap(), N - k);
-            assert!(queue.is_empty());
-            assert_eq!((queue.bytes(), loopback.near.flush(&mut queue).unwrap()), (0, 0));
-            assert_eq!(loopback.delivered(), (0..N as u32).collect::<Vec<_>>());
-        }
-    }
 }
 
 /// A datagram pushed after a partial flush waits in the second stage. One flush sends both stages.
@@ -100,37 +61,6 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
         fault::finish();
         assert_eq!(loopback.near.flush(&mut queue).unwrap(), 3);
         assert_eq!(loopback.delivered(), [0, 1, 2, 3, 4, 5]);
-    }
-}
-
-#[cfg(has_descriptors)]
-#[test]
-fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
-    const ALL: usize = 600;
-    // The messages that a flush sends with each call.
-    const STEP: usize = 256;
-    Backend::Mmsg.make_process_default().unwrap();
-    let data = numbers(0..ALL as u32);
-    for (steps, k) in [(0, 1), (0, 255), (1, 1), (1, 100), (2, 87)] {
-        // A full stream blocks the sender, so nothing is lost.
-        let (near, mut far) = UnixStream::pair().expect("a pair");
-        let reader = thread::spawn(move || {
-            let mut bytes = Vec::new();
-            far.read_to_end(&mut bytes).map(|_| bytes)
-        });
-        let mut queue = queue(&data.iter().map(|n| SendMsg::new(n)).collect::<Vec<_>>());
-        let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
-        fates.extend(stopped_send(Backend::Mmsg, STEP, k, errno::EAGAIN));
-        let left = ALL - steps * STEP - k;
-        fates.push((send_call(Backend::Mmsg, left), Fate::Fail(errno::EAGAIN)));
-        fault::script(fates);
-        assert_eq!(near.as_fd().flush(&mut queue).unwrap(), steps * STEP + k);
-        assert_eq!(calls().len(), steps + 2);
-        assert_eq!(queue.front().map(|msg| payload(&msg)), Some((steps * STEP + k) as u32));
-        assert_eq!(near.as_fd().flush(&mut queue).unwrap(), left);
-        drop(near);
-        let read = reader.join().expect("the reader ends").expect("a stream can be read");
-        assert_eq!(read, data.concat());
     }
 }
 

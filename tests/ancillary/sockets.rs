@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
-use crate::kit::{TIME_LIMIT, addr, option, skip, udp4};
+use crate::kit::{TIME_LIMIT, addr, skip, udp4};
 use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{Ancillary, TransmitClock};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -253,26 +253,6 @@ fn values(socket: &OwnedFd, asked: Ancillary) -> Vec<i32> {
         if result == 0 { value } else { -1 }
     };
     options(asked).into_iter().map(value).collect()
-}
-
-#[test]
-fn d26_a_raw_ipv6_socket_carries_ipv6_alone() {
-    for protocol in [libc::IPPROTO_ICMPV6, 253] {
-        let raw = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::from(protocol)));
-        let raw = match raw {
-            Ok(raw) => raw,
-            Err(error) => return skip("d26_a_raw_ipv6_socket_carries_ipv6_alone", error),
-        };
-        let both = Ancillary::DEST
-            | Ancillary::TOS
-            | Ancillary::HOP_LIMIT
-            | Ancillary::ORIGINAL_DEST
-            | Ancillary::ERRORS;
-        assert_eq!(both.enable(&raw).expect("a socket"), both);
-        assert_eq!(option(&raw, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO).ok(), Some(1));
-        assert_eq!(both.disable(&raw).expect("a socket"), both);
-        assert_eq!(option(&raw, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO).ok(), Some(0));
-    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::sockets::unix_pair;
 use crate::common::{TIME_LIMIT, numbered, tick, would_block};
 use mmsg::offload::OffloadState;
-use mmsg::{BatchSocket, BatchSocketExt, Offload, SendMsg, SendQueue};
+use mmsg::{BatchSocket, Offload, SendMsg};
 use socket2::SockRef;
 
 /// Length of a datagram.
@@ -78,25 +78,6 @@ fn d8_a_full_socket_that_does_not_wait_drops_the_rest_of_a_message() {
 }
 
 #[test]
-fn d8_the_messages_beside_one_that_is_dropped_have_results_of_their_own() {
-    let (near, far) = narrow();
-    let data = data(MANY);
-    let (before, behind) = (SendMsg::new(b"before"), SendMsg::new(b"behind"));
-    let msgs = [before, message(&data), behind];
-    let mut sent = 0;
-    while let Ok(count) = near.send_batch(&msgs[sent..]) {
-        sent += count;
-    }
-    assert_eq!(sent, 2, "the last one met a full socket");
-    let (datagrams, dropped) = counted(&near);
-    assert_eq!(datagrams - 1 + dropped, MANY);
-    assert_eq!(far.recv(&mut [0; 16]).expect("it was sent"), 6);
-    check_came(&far, &data, datagrams - 1);
-    assert_eq!(near.send_batch(&msgs[2..]).expect("there is space"), 1);
-    check_came(&far, b"behind", 1);
-}
-
-#[test]
 fn d8_a_send_timeout_is_honoured() {
     const TIMEOUT: Duration = Duration::from_millis(50);
     let (near, far) = small_pair();
@@ -110,26 +91,4 @@ fn d8_a_send_timeout_is_honoured() {
     let (sent, dropped) = counted(&near);
     assert!(dropped > 0 && sent + dropped == MANY);
     check_came(&far, &data, sent);
-}
-
-#[test]
-fn d8_a_flush_does_not_keep_what_was_sent_in_part() {
-    let (near, far) = narrow();
-    let data = data(MANY);
-    let mut queue = SendQueue::new(1 << 20);
-    for each in [false, true] {
-        let before = counted(&near);
-        queue.push(&message(&data)).expect("there is space");
-        let sent = match each {
-            true => near.flush_each(&mut queue, |_, error| panic!("{error}")),
-            false => near.flush(&mut queue),
-        };
-        assert_eq!((sent.expect("some are taken"), queue.len()), (1, 0));
-        let (sent, dropped) = counted(&near);
-        assert_eq!(sent - before.0 + dropped - before.1, MANY);
-        queue.push(&message(&data)).expect("there is space");
-        assert!(would_block(near.flush(&mut queue)));
-        assert!(queue.discard_front());
-        check_came(&far, &data, sent - before.0);
-    }
 }

@@ -6,16 +6,8 @@ use mmsg::errors::PushError;
 use mmsg::{BatchSocket, BatchSocketExt, Offload, SendMeta, SendMsg, SendQueue};
 
 use crate::common::recv::payloads;
-use crate::common::sockets::{addr, connected, narrow, udp4};
-use crate::common::{code, errno, numbered, payload, would_block};
-
-fn filled(data: &[Vec<u8>]) -> SendQueue {
-    let mut queue = SendQueue::new(1 << 20);
-    for data in data {
-        queue.push(&SendMsg::new(data)).expect("there is space");
-    }
-    queue
-}
+use crate::common::sockets::{addr, connected, udp4};
+use crate::common::{code, errno, numbered, payload};
 
 /// The payload's address for each queued datagram.
 fn places(queue: &SendQueue) -> Vec<*const u8> {
@@ -158,26 +150,6 @@ fn flush_each_goes_on_past_errors() {
     }
 }
 
-#[test]
-fn flush_each_leaves_what_a_full_socket_does_not_take() {
-    let (a, b) = narrow();
-    let sent = numbered(200, 30);
-    let mut queue = filled(&sent);
-    let never = |_: &SendMsg<'_>, error| panic!("{error}");
-    let mut got = Vec::new();
-    while !queue.is_empty() {
-        let before = queue.len();
-        let taken = a.flush_each(&mut queue, never).expect("it takes some");
-        assert_eq!(queue.len(), before - taken);
-        if !queue.is_empty() {
-            assert!(would_block(a.flush_each(&mut queue, never)));
-        }
-        got.extend(payloads(&b, taken));
-    }
-    assert_eq!(got, sent);
-    assert_eq!(a.flush_each(&mut queue, never).expect("nothing to do"), 0);
-}
-
 /// A message of 200 segments is sent by calls of its own.
 #[test]
 fn g4_a_flush_goes_on_after_a_short_count() {
@@ -228,28 +200,4 @@ fn d14_a_sum_of_lengths_that_overflows_leaves_the_queue_as_before() {
     }
     assert_eq!(offload.send_batch(&[one, msg]).expect("the first is good"), 1);
     assert_eq!(payloads(&b, 1), [b"one"]);
-}
-
-#[test]
-fn an_error_names_the_front_and_giving_up_on_it_goes_on() {
-    let (from, to) = (udp4(), udp4());
-    let too_long = vec![0; 70_000];
-    let mut queue = SendQueue::new(1 << 20);
-    for data in [&b"one"[..], b"two", &too_long, b"four", &too_long] {
-        queue.push(&SendMsg::to(addr(&to), data)).expect("there is space");
-    }
-    assert_eq!(from.flush(&mut queue).expect("the first two are good"), 2);
-    for _ in 0..2 {
-        assert_eq!(code(from.flush(&mut queue)), errno::EMSGSIZE);
-        assert_eq!(queue.front().map(|msg| msg.len()), Some(70_000));
-        assert_eq!(queue.len(), 3);
-    }
-    assert!(queue.discard_front());
-    assert_eq!(from.flush(&mut queue).expect("one good one"), 1);
-    assert_eq!(code(from.flush(&mut queue)), errno::EMSGSIZE);
-    assert!(queue.discard_front());
-    assert!(!queue.discard_front());
-    assert_eq!((queue.len(), queue.bytes()), (0, 0));
-    assert_eq!(from.flush(&mut queue).expect("nothing to do"), 0);
-    assert_eq!(payloads(&to, 3), [&b"one"[..], b"two", b"four"]);
 }

@@ -11,7 +11,7 @@ use crate::own;
 
 #[test]
 fn an_idle_connection_is_kept_alive() {
-    const TIMEOUT: Duration = Duration::from_secs(4);
+    const TIMEOUT: Duration = Duration::from_secs(2);
     run(async {
         let mut transport = TransportConfig::default();
         transport.max_idle_timeout(Some(TIMEOUT.try_into().expect("a short time")));
@@ -63,7 +63,9 @@ fn an_end_in_mid_flight_reaches_the_peer_and_frees_the_socket() {
 
 /// Closes a busy connection and its endpoints. Returns whether the peer learned of it.
 async fn end_in_mid_flight() -> bool {
-    let pair = Pair::new();
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(VarInt::from_u32(3_000).into()));
+    let pair = Pair::with_transport(transport);
     let (client, server) = pair.connect().await;
     let mut from_server = server.open_uni().await.expect("a stream");
     let sending = tokio::spawn(async move {
