@@ -103,10 +103,12 @@ impl MmsgBuf {
         self.send.capacity().max(self.recv.capacity())
     }
 
-    /// Shrinks the memory to that for `messages` messages.
+    /// Frees the memory for more than `messages` messages, and that for copies of payload.
     pub fn shrink_to(&mut self, messages: usize) {
         self.send.shrink_to(messages);
         self.recv.shrink_to(messages);
+        self.batches = Vec::new();
+        self.gathered = Vec::new();
     }
 
     /// Receives messages into `msgs`, like [`BatchSocket::recv_batch`](crate::BatchSocket::recv_batch): waits for the first,
@@ -339,6 +341,16 @@ mod tests {
     fn an_arena_comes_back_and_is_lent_again() {
         with(|arena| grow(arena, 100));
         assert_eq!(with(|arena| arena.capacity()), 128);
+    }
+
+    #[test]
+    fn g11_a_shrunk_arena_has_no_memory_for_copies() {
+        let mut arena = MmsgBuf::new();
+        arena.send.reserve(2, 100_000).expect("there is memory");
+        arena.gathered.reserve(1_000);
+        arena.shrink_to(2);
+        assert_eq!((arena.capacity(), arena.gathered.capacity()), (2, 0));
+        assert_eq!(arena.send.copies(), 0);
     }
 
     #[test]

@@ -48,6 +48,12 @@ impl SendStorage {
         self.headers.len()
     }
 
+    /// Bytes of memory for copies.
+    #[cfg(test)]
+    pub(crate) fn copies(&self) -> usize {
+        self.copies.len()
+    }
+
     /// Makes room for `n` headers, and for `copies` bytes of payload to copy.
     ///
     /// # Errors

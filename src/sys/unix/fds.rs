@@ -70,6 +70,12 @@ mod tests {
         buffer
     }
 
+    /// Without the number, descriptors would stay open.
+    #[test]
+    fn g10_every_unix_has_the_number_of_passed_descriptors() {
+        assert_eq!(numbers::RIGHTS, Some((libc::SOL_SOCKET, libc::SCM_RIGHTS)));
+    }
+
     #[test]
     fn d10_every_number_is_given_once_and_erased() {
         let numbers: Vec<u8> = [3i32, 40, -1, 500].iter().flat_map(|n| n.to_ne_bytes()).collect();
