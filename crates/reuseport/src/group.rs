@@ -159,7 +159,7 @@ impl ReusePortGroup {
     ///
     /// # Errors
     ///
-    /// The errors of [`ReusePortGroupBuilder::bind`]; the group is unchanged.
+    /// The errors of [`ReusePortGroupBuilder::bind`](crate::ReusePortGroupBuilder::bind); the group is unchanged.
     pub fn join(&mut self) -> io::Result<usize> {
         let member = self.open(true)?;
         self.members.push(member);
