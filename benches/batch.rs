@@ -95,7 +95,11 @@ fn both_ways<'w>(
     mut slots: RecvBatch,
 ) -> Turn<'w> {
     Box::new(move || {
-        assert_eq!(near.send_batch(&msgs).expect("loopback takes them"), msgs.len());
+        // An `Offload` copies a bounded number of bytes in a call.
+        let mut left = &msgs[..];
+        while !left.is_empty() {
+            left = &left[near.send_batch(left).expect("loopback takes them")..];
+        }
         let mut received = 0;
         while received < msgs.len() {
             far.recv_into(&mut slots).expect("they have arrived");
