@@ -399,6 +399,25 @@ pub trait AsyncBatchSocket: Sync {
     /// Receives into `buffers`, like [`recv_slices`](Self::recv_slices), for a `poll_` function of your own. Waits like
     /// [`poll_recv_into`](Self::poll_recv_into).
     ///
+    /// ```
+    /// use mmsg::AsyncBatchSocket;
+    /// use std::{future::poll_fn, io::IoSliceMut};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut buffer = [0; 1500];
+    /// let mut len = 0;
+    /// let receive = |cx: &mut _| {
+    ///     let buffers = &mut [IoSliceMut::new(&mut buffer)];
+    ///     socket.poll_recv_slices(cx, buffers, |_, message| len = message.len())
+    /// };
+    /// let count = poll_fn(receive).await?;
+    /// assert_eq!((count, len), (1, 5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`recv_batch`](Self::recv_batch). `each` is not called then, nor while the call is pending.

@@ -12,6 +12,23 @@ type Wait = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
 ///
 /// Each sender on a socket has its own, so that each is woken. It allocates only when the socket is full.
 ///
+/// ```
+/// use mmsg::{AsyncBatchSocket, SendMsg, SendWaiter};
+/// use std::{io, sync::Arc, task::{Context, Poll}};
+///
+/// /// One of several senders on a socket.
+/// struct Sender {
+///     socket: Arc<tokio::net::UdpSocket>,
+///     waiter: SendWaiter,
+/// }
+///
+/// impl Sender {
+///     fn poll_send(&mut self, cx: &mut Context<'_>, msg: SendMsg<'_>) -> Poll<io::Result<usize>> {
+///         self.socket.poll_send_batch(cx, &mut self.waiter, &[msg])
+///     }
+/// }
+/// ```
+///
 /// [`AsyncBatchSocket::poll_send_batch`]: crate::AsyncBatchSocket::poll_send_batch
 #[derive(Default)]
 pub struct SendWaiter(Option<Wait>);
