@@ -408,11 +408,11 @@ pub trait AsyncBatchSocket: Sync {
     /// # socket.send_to(b"hello", socket.local_addr()?).await?;
     /// let mut buffer = [0; 1500];
     /// let mut len = 0;
-    /// let receive = |cx: &mut _| {
+    /// let count = poll_fn(|cx| {
     ///     let buffers = &mut [IoSliceMut::new(&mut buffer)];
     ///     socket.poll_recv_slices(cx, buffers, |_, message| len = message.len())
-    /// };
-    /// let count = poll_fn(receive).await?;
+    /// })
+    /// .await?;
     /// assert_eq!((count, len), (1, 5));
     /// # Ok(())
     /// # }

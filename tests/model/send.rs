@@ -37,6 +37,9 @@ enum Content {
 /// Longer than any datagram, and than the send buffer of a Unix socket.
 static TOO_LONG: [u8; 300_000] = [0; 300_000];
 
+/// A call may end once its messages, with the next one, are longer than this: what it copies, less a GSO batch.
+const COPIES: usize = (128 << 10) - 65_507;
+
 impl Message {
     fn bytes(&self) -> Vec<u8> {
         match &self.content {
@@ -229,13 +232,14 @@ impl Actor<'_> {
             }
         }
         assert!(failed.next().is_none(), "errors out of order, or of no message");
-        // The count ends at an invalid message, at a full socket, or before a message segmented in user space, which
-        // needs a call of its own.
+        // The count ends at an invalid message, at a full socket, before a message segmented in user space, which needs a
+        // call of its own, or where the next GSO batch is more than a call copies.
         let next = msgs.get(done);
         let alone =
             || !goes_on && msgs[done.saturating_sub(1)..=done].iter().any(Message::has_segments);
+        let copied = || !goes_on && msgs[..=done].iter().map(Message::cost).sum::<usize>() > COPIES;
         assert!(
-            next.is_none_or(|next| full || next.error().is_some() || alone()),
+            next.is_none_or(|next| full || next.error().is_some() || alone() || copied()),
             "it ends at {done}"
         );
         unsent
