@@ -90,7 +90,7 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 /// The tags at the start of a test's name: `D7` and `E2` for `d7_e2_...`.
 fn tags(name: &str) -> impl Iterator<Item = String> {
     let is_tag = |part: &&str| {
-        let number = part.strip_prefix(|first| "rseampcdn".contains(first));
+        let number = part.strip_prefix(|first| "rseampcdng".contains(first));
         number.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
     };
     name.split('_').take_while(is_tag).map(str::to_uppercase)
