@@ -281,6 +281,7 @@ impl<'h> WiredSends<'h> {
 
     /// For the system call, which writes only the reported lengths.
     #[inline]
+    #[cfg(mmsg_calls)]
     pub(in crate::sys) fn as_mut_ptr(&mut self) -> *mut Header {
         self.headers.as_mut_ptr()
     }
