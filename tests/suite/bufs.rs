@@ -65,12 +65,13 @@ fn each_message_follows_what_its_buffer_holds() {
 fn a_chunk_that_is_too_short_is_an_error_before_anything_is_received() {
     let socket = udp4();
     socket.send_to(&[7; 100], addr(&socket)).expect("it is taken");
-    let mut bufs = [Vec::with_capacity(100), vec![1; 10]];
-    bufs[1].shrink_to_fit();
+    // The short one first, since some systems take one message a call.
+    let mut bufs = [vec![1; 10], Vec::with_capacity(100)];
+    bufs[0].shrink_to_fit();
     let error = socket.recv_bufs(&mut bufs, 100, |_, _| panic!("nothing came"));
     assert_eq!(error.expect_err("64 bytes are too few").kind(), io::ErrorKind::InvalidInput);
-    assert_eq!(socket.recv_bufs(&mut bufs[..1], 100, |_, _| {}).expect("it is still there"), 1);
-    assert_eq!(bufs[0], [7; 100]);
+    assert_eq!(socket.recv_bufs(&mut bufs[1..], 100, |_, _| {}).expect("it is still there"), 1);
+    assert_eq!(bufs[1], [7; 100]);
     assert_eq!(socket.recv_bufs(&mut bufs[..0], 100, |_, _| {}).expect("no buffers"), 0);
 }
 
