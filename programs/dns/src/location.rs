@@ -30,7 +30,8 @@ pub fn read(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String> {
             while digit >= 10 && digit % 10 == 0 {
                 (digit, exponent) = (digit / 10, exponent + 1);
             }
-            (digit < 10).then_some((digit as u8) << 4 | exponent)
+            // RFC 1876: both are decimal digits.
+            (digit < 10 && exponent < 10).then_some((digit as u8) << 4 | exponent)
         })?;
     }
     out.push(0);

@@ -105,7 +105,8 @@ pub fn seconds(text: &str) -> Option<u32> {
     let mut total = number::<u32>(text);
     let units = if total.is_some() { "" } else { text };
     for part in units.split_inclusive(|unit: char| unit.is_ascii_alphabetic()) {
-        let (digits, unit) = part.split_at(part.len() - 1);
+        // The last part may end in another character, of more bytes.
+        let (digits, unit) = part.split_at_checked(part.len() - 1)?;
         let unit = match unit.to_ascii_lowercase().as_str() {
             "s" => 1,
             "m" => 60,

@@ -59,6 +59,15 @@ fn presentation(mut name: &[u8]) -> String {
 }
 
 #[test]
+fn g30_times_and_sizes_out_of_their_range_are_refused() {
+    let size = "l LOC 1 N 1 E 0m 10000000000000000m";
+    for line in ["a 1\u{e9} A 192.0.2.1", "a 1\\255 A 192.0.2.1", "$TTL 60\u{e9}", size] {
+        let error = served(&format!("{HEAD}{line}\n"), true).expect_err(line);
+        assert!(error.contains("example.test.zone:4: expected "), "{error}");
+    }
+}
+
+#[test]
 fn g30_zone_files_are_served_as_nsd_and_knot_serve_them_or_refused() {
     let mut counts = BTreeMap::new();
     for case in CASES.split("### ").skip(1) {
