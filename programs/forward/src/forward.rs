@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use mio::net::UdpSocket;
@@ -62,6 +62,9 @@ impl Forwarder {
         }
         let socket = UdpSocket::bind(options.listen)?;
         let addr = socket.local_addr()?;
+        if let Some(up) = options.upstream.iter().find(|up| is_at(addr, **up)) {
+            return Err(io::Error::other(format!("the upstream {up} is this listener")));
+        }
         let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES);
         // On a wildcard address, replies must leave from the address that the client asked: it ignores others.
         if options.listen.ip().is_unspecified() {
@@ -176,8 +179,7 @@ impl Forwarder {
             return Ok(false);
         }
         for datagram in &*batch {
-            let to = datagram.meta().destination.unwrap_or(self.addr.ip());
-            let client = datagram.addr().filter(|from| !self.would_circle(*from, to));
+            let client = datagram.addr().filter(|from| !self.would_circle(*from));
             let (Some(client), false) = (client, datagram.truncated()) else {
                 self.figures.to_upstreams.unfit += 1;
                 continue;
@@ -229,14 +231,14 @@ impl Forwarder {
         Ok(true)
     }
 
-    /// Whether the source is an upstream or this listener, which received the datagram at `to`. It can only be forged: the
-    /// replies would come back as a client's datagrams, for ever.
-    fn would_circle(&self, source: SocketAddr, to: IpAddr) -> bool {
-        let is_source = |ip: IpAddr, port| {
-            ip.to_canonical() == source.ip().to_canonical() && port == source.port()
+    /// Whether the source is an upstream or this listener. It can only be forged: the replies would come back as a client's
+    /// datagrams, for ever.
+    fn would_circle(&self, source: SocketAddr) -> bool {
+        let is_source = |up: &Upstream| {
+            up.addr.ip().to_canonical() == source.ip().to_canonical()
+                && up.addr.port() == source.port()
         };
-        is_source(to, self.addr.port())
-            || self.upstreams.iter().any(|up| is_source(up.addr.ip(), up.addr.port()))
+        is_at(self.addr, source) || self.upstreams.iter().any(is_source)
     }
 
     /// The client's session, opened if necessary; `None` if it cannot be opened.
@@ -335,5 +337,30 @@ fn goes_on(result: io::Result<()>, errors: &mut u64) -> bool {
             *errors += 1;
             true
         }
+    }
+}
+
+/// Whether a listener gets what is sent to this address: on a wildcard address, if the address is the host's.
+fn is_at(listener: SocketAddr, mut addr: SocketAddr) -> bool {
+    let is_port = addr.port() == listener.port();
+    // Only an address of the host can be bound.
+    addr.set_port(0);
+    is_port
+        && (addr.ip().to_canonical() == listener.ip().to_canonical()
+            || listener.ip().is_unspecified() && UdpSocket::bind(addr).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_listener_is_at_each_address_of_the_host() {
+        let is_at = |listener: &str, addr: &str| {
+            is_at(listener.parse().expect("an address"), addr.parse().expect("an address"))
+        };
+        assert!(is_at("127.0.0.1:7", "127.0.0.1:7") && !is_at("127.0.0.1:7", "127.0.0.2:7"));
+        assert!(is_at("0.0.0.0:7", "127.0.0.2:7") && !is_at("0.0.0.0:7", "127.0.0.2:8"));
+        assert!(is_at("[::]:7", "[::ffff:127.0.0.2]:7") && !is_at("0.0.0.0:7", "192.0.2.1:7"));
     }
 }
