@@ -84,8 +84,8 @@ fn measure(contenders: &mut [Contender], rounds: usize) -> Vec<Vec<[f64; 2]>> {
 impl Contender {
     fn new(way: &'static str, load: &Load, extent: Extent) -> Option<Self> {
         let mut turn = peers::turn(way, load)?;
-        // Twice: a queue has two stages, which allocate in their first turn.
-        (0..2).for_each(|_| turn(true));
+        // A queue has two stages, which grow in their first turns.
+        (0..4).for_each(|_| turn(true));
         let mut times = 1;
         if extent != Extent::Test {
             // First warm the caches, then count.
