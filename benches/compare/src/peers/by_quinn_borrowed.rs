@@ -21,12 +21,11 @@ pub struct Borrowed {
 impl Peer for Borrowed {
     fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
         let state = |socket| UdpSocketState::new(UdpSockRef::from(socket));
-        Ok(Self {
-            near: state(&wire.near)?,
-            far: wire.far.iter().map(state).collect::<io::Result<_>>()?,
-            transmits: load.transmits(&wire.to),
-            memory: load.buffer_memory(),
-        })
+        let (near, far) = (state(&wire.near)?, wire.far.iter().map(state));
+        let far = far.collect::<io::Result<_>>()?;
+        // Without timestamps, as in `by_quinn`.
+        wire.enable_metadata(load.metadata)?;
+        Ok(Self { near, far, transmits: load.transmits(&wire.to), memory: load.buffer_memory() })
     }
 
     #[inline(always)]
