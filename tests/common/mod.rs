@@ -101,8 +101,12 @@ pub fn numbered(count: usize, len: usize) -> Vec<Vec<u8>> {
 
 /// A number of repetitions: `slow` in an emulated machine and under valgrind, else `usual`.
 pub fn repetitions(usual: usize, slow: usize) -> usize {
-    let is_slow = ["CROSS_RUN", "MEMCHECK"].iter().any(|name| std::env::var_os(name).is_some());
-    if is_slow { slow } else { usual }
+    if is_slow() { slow } else { usual }
+}
+
+/// Whether the test runs in an emulated machine or under valgrind, where a thread may not run for many milliseconds.
+pub fn is_slow() -> bool {
+    ["CROSS_RUN", "MEMCHECK"].iter().any(|name| env::var_os(name).is_some())
 }
 
 /// For a `send_each` in which no message may fail.

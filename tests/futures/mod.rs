@@ -16,10 +16,11 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use tokio::net::UdpSocket;
+use tokio::task::coop::unconstrained;
 
 use crate::common::{TIME_LIMIT, sockets};
 
@@ -50,8 +51,10 @@ pub fn narrow() -> (UdpSocket, UdpSocket) {
     (adopted(OwnedFd::from(a).into()), adopted(OwnedFd::from(b).into()))
 }
 
-/// Polls a future once and registers this task to be woken.
-pub async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+/// Polls a future once and registers this task to be woken. What this task has left of tokio's budget does not matter: the
+/// future waits only for the socket.
+pub async fn once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
+    let mut future = pin!(unconstrained(future));
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
         Poll::Pending => Poll::Ready(None),
