@@ -133,10 +133,6 @@ pub(crate) fn recv(
     mut wired: WiredRecvs<'_>,
     flags: RecvFlags,
 ) -> io::Result<Taken> {
-    if wired.as_slice().is_empty() {
-        // Even then FreeBSD's recvmmsg would receive a message.
-        return Ok(Taken { count: 0, drained: false });
-    }
     let taken = match recv_once(backend, socket, &mut wired, flags) {
         Ok(taken) => taken,
         Err(error) => {
