@@ -28,10 +28,13 @@ pub(crate) fn wire<'a>(
     segmenting: Option<Segmenting<'_>>,
 ) -> io::Result<()> {
     let mut encoder = Encoder { socket, segmenting, last: None };
+    let mut is_v6 = None;
     let mut rest = msgs;
     while let (false, [first, others @ ..]) = (headers.is_full(), rest) {
         let is_first = headers.len() == 0;
-        let Some(mut header) = headers.open(&first.dest, first.payload) else {
+        let mapped = sys::mapped(socket, &first.dest, &mut is_v6);
+        let dest = mapped.as_ref().unwrap_or(&first.dest);
+        let Some(mut header) = headers.open(dest, first.payload) else {
             let reason = "SendMsg::unix_dest is not a valid Unix address on this platform";
             return unless_first(is_first, invalid(reason));
         };

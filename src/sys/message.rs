@@ -14,6 +14,14 @@ pub(crate) enum Dest<'a> {
     Unix(UnixAddr<'a>),
 }
 
+impl Dest<'_> {
+    /// The IPv4-mapped form of an IPv4 destination.
+    pub(super) fn mapped(&self) -> Option<Dest<'static>> {
+        let Dest::Addr(SocketAddr::V4(to)) = self else { return None };
+        Some(Dest::Addr((to.ip().to_ipv6_mapped(), to.port()).into()))
+    }
+}
+
 impl PartialEq for Dest<'_> {
     /// Inlined into the loop that forms GSO batches.
     #[inline(always)]

@@ -89,6 +89,21 @@ pub(crate) fn set_option(
     set_option_bytes(socket, name, &value.to_ne_bytes())
 }
 
+/// The destination in the form that the socket needs, if that is another one. `is_v6` keeps what the socket is.
+#[inline]
+pub(crate) fn mapped(
+    socket: BorrowedSocket<'_>,
+    dest: &Dest<'_>,
+    is_v6: &mut Option<bool>,
+) -> Option<Dest<'static>> {
+    if numbers::V6_SOCKETS_TAKE_V4 {
+        return None;
+    }
+    let mapped = dest.mapped()?;
+    let ask = || SockRef::from(&socket).local_addr().is_ok_and(|local| local.is_ipv6());
+    is_v6.get_or_insert_with(ask).then_some(mapped)
+}
+
 /// The Internet address that the socket is connected to.
 #[cold]
 pub(crate) fn peer(socket: BorrowedSocket<'_>) -> Option<SocketAddr> {

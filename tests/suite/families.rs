@@ -15,14 +15,18 @@ fn mapped(v4: SocketAddr) -> SocketAddr {
 }
 
 #[test]
-fn one_batch_to_and_from_both_families() {
+fn g16_one_batch_to_and_from_both_families() {
     let (Some(server), Some(six), four) = (dual_stack(), udp6(), udp4()) else { return };
     let sent = numbered(30, 9);
     let msgs: Vec<_> = sent
         .iter()
         .enumerate()
         .map(|(i, data)| {
-            let to = if i % 3 == 0 { mapped(addr(&four)) } else { addr(&six) };
+            let to = match i % 6 {
+                0 => mapped(addr(&four)),
+                3 => addr(&four),
+                _ => addr(&six),
+            };
             SendMsg::to(to, data)
         })
         .collect();

@@ -161,7 +161,7 @@ pub(crate) fn decode_addr(bytes: &[u8]) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::RawAddrRef;
+    use crate::sys::{Dest, RawAddrRef};
     use proptest::prelude::*;
     use socket2::SockAddr;
 
@@ -192,6 +192,18 @@ mod tests {
             unix[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, len % 100));
             let _ = RawAddrRef::new(&unix, len).unix();
         }
+    }
+
+    #[test]
+    fn g16_an_ipv4_destination_has_the_bytes_of_an_ipv6_one() {
+        let to = SocketAddr::from(([192, 0, 2, 7], 9));
+        let Some(Dest::Addr(mapped)) = Dest::Addr(to).mapped() else { panic!("it is IPv4") };
+        let mut name = [0xEE; NAME_LEN];
+        assert_eq!(encode(&mapped, &mut name), V6_LEN);
+        let family = family_bytes(numbers::AF_INET6, V6_LEN);
+        let address = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 192, 0, 2, 7];
+        assert_eq!(name[..V6_LEN], [&family[..], &[0, 9], &[0; 4], &address, &[0; 4]].concat());
+        assert_eq!(Dest::Addr(mapped).mapped(), None);
     }
 
     #[cfg(has_descriptors)]

@@ -6,6 +6,8 @@ use super::{CmsgType, MAX_BATCH, OptionName};
 pub(crate) const MAX_RECV: usize = MAX_BATCH;
 /// The flag that reads the error queue: a bit that means nothing, since nobody reads it elsewhere.
 pub(crate) const MSG_ERRQUEUE: i32 = 1 << 30;
+/// Whether an IPv6 socket takes a `sockaddr_in`. If it carries IPv4, it takes the IPv4-mapped address on every system.
+pub(crate) const V6_SOCKETS_TAKE_V4: bool = false;
 
 // Control messages of received messages.
 

@@ -6,6 +6,7 @@ pub(crate) use super::absent::*;
 use super::{CmsgType, OptionName};
 
 pub(crate) const MSG_ERRQUEUE: i32 = libc::MSG_ERRQUEUE;
+pub(crate) const V6_SOCKETS_TAKE_V4: bool = true;
 
 pub(crate) const PKTINFO_V4: Option<CmsgType> = Some((IP, libc::IP_PKTINFO));
 pub(crate) const PKTINFO_V6: Option<CmsgType> = Some((IPV6, libc::IPV6_PKTINFO));
