@@ -31,8 +31,8 @@ pub struct SendMeta {
     /// IPv4 destination. Linux, Android, macOS, the BSDs, Windows.
     #[doc(alias("IP_PKTINFO", "IPV6_PKTINFO", "pktinfo", "ipi_spec_dst"))]
     pub source: Option<IpAddr>,
-    /// Index of the interface to send from; crates such as nix and rustix find it by its name (`if_nametoindex`). Linux, Android, macOS, NetBSD, Windows; the other BSDs for
-    /// IPv6.
+    /// Index of the interface to send from. nix's `if_nametoindex` finds it by its name, on Linux also rustix's
+    /// `name_to_index`. Linux, Android, macOS, NetBSD, Windows; the other BSDs for IPv6.
     #[doc(alias("ipi_ifindex", "ipi6_ifindex"))]
     pub interface: Option<u32>,
     /// Time to live (IPv4, 1 to 255) or hop limit (IPv6), also of multicast. Linux, Android, Windows; others for IPv6.

@@ -172,9 +172,10 @@ impl<'a> SendMsg<'a> {
     /// one network: discovery by multicast, a host with two cables. Without it, the kernel's routes decide, except from
     /// link-local addresses.
     ///
-    /// Use it only for peers on the link: a host that the interface has no route to never gets the reply, and no error says
-    /// so. It needs [`Ancillary::DEST`](crate::Ancillary::DEST), and changes nothing for a message that is no reply or that
-    /// sets the interface itself.
+    /// Use it only for peers on the link: an IPv4 host beyond a router that the interface has no route to does not get the
+    /// reply, and no error says so. (For IPv6, Linux then takes another interface.) It needs
+    /// [`Ancillary::DEST`](crate::Ancillary::DEST), and changes nothing for a message that is no reply or that sets the
+    /// interface itself.
     ///
     /// ```
     /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};

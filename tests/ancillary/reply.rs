@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use crate::kit::net::{Host, warm_up};
 use crate::kit::receive::{OwnedMessage, Way, one};
 use crate::kit::{addr, at, bind, dual_stack, enable_all, index, ip, udp4};
-use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch, SendMeta, SendMsg};
 
 /// Answers the received datagrams and checks that the answers leave from `source`.
 #[track_caller]
@@ -85,26 +85,29 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
             .expect("the device has that address");
         device
     });
-    enable_all(&server, Ancillary::DEST);
+    enable_all(&server, Ancillary::DEST | Ancillary::HOP_LIMIT);
+    let hops = SendMeta::new().with_hop_limit(7);
+    let ask = |dest| SendMsg::to(dest, b"who is there?").with_meta(&hops);
     for dest in ["10.9.1.255", "255.255.255.255", "239.7.7.7", "10.9.1.3"] {
         let own = if dest == "10.9.1.3" { dest } else { "10.9.1.2" };
-        client.send_to(b"who is there?", at(dest, &server)).expect("it is taken");
+        client.send_batch(&[ask(at(dest, &server))]).expect("it is taken");
         let got = one(&server);
         assert_eq!((got.meta.destination, got.meta.local), (Some(ip(dest)), Some(ip(own))));
-        assert_eq!(got.meta.interface, Some(device));
+        assert_eq!((got.meta.interface, got.meta.hop_limit), (Some(device), Some(7)));
         answer(&server, &got, &client, own);
     }
 
     // IPv6 has no broadcast, and reports no local address for a multicast group.
     let (client, server) = (near.bind("[fd09:1::1]:0"), far.bind("[::]:0"));
-    enable_all(&server, Ancillary::DEST);
+    enable_all(&server, Ancillary::DEST | Ancillary::HOP_LIMIT);
     let mut all_nodes: SocketAddr = at("ff02::1", &server);
     if let SocketAddr::V6(all_nodes) = &mut all_nodes {
         all_nodes.set_scope_id(near.within(|| index("near0")));
     }
-    client.send_to(b"who is there?", all_nodes).expect("it is taken");
+    client.send_batch(&[ask(all_nodes)]).expect("it is taken");
     let got = one(&server);
     assert_eq!((got.meta.destination, got.meta.local), (Some(ip("ff02::1")), None));
+    assert_eq!(got.meta.hop_limit, Some(7));
     answer(&server, &got, &client, "fd09:1::2");
 }
 
@@ -242,6 +245,46 @@ fn g22_a_host_that_asks_its_own_address_is_answered() {
         assert_eq!(reply.meta().interface.is_some(), interface, "{own}");
         assert_eq!(server.send_batch(&[reply]).expect("it is taken"), 1);
         assert_eq!(client.recv(&mut [0; 8]).expect("it arrives"), 4, "{own}");
+    }
+}
+
+/// The request comes by the first cable, the way back is the second. It asks for the address of the other interface.
+#[test]
+fn g22_a_reply_takes_the_route_unless_the_interface_is_asked_for() {
+    let name = "g22_a_reply_takes_the_route_unless_the_interface_is_asked_for";
+    let networks = [
+        (["10.9.1.1/24", "10.9.2.1/24"], ["10.9.1.2/32", "10.9.2.2/24"], "10.9.3.1", 32),
+        (["fd09:1::1/64", "fd09:2::1/64"], ["fd09:1::2/128", "fd09:2::2/64"], "fd09:3::1", 128),
+    ];
+    for (near_nets, far_nets, asking, bits) in networks {
+        let Some([near, far]) = two_cables(name, near_nets, far_nets) else { return };
+        let bare = |net: &'static str| net.split('/').next().expect("an address");
+        let (asked, any) = (bare(far_nets[1]), if bits == 32 { "0.0.0.0:0" } else { "[::]:0" });
+        near.ip(&[
+            &format!("addr add {asking}/{bits} dev lo"),
+            &format!("route add {}/{bits} dev near0", bare(far_nets[0])),
+            &format!("route add {asked}/{bits} via {} dev near0", bare(far_nets[0])),
+        ]);
+        far.ip(&[&format!("route add {asking}/{bits} via {} dev far1", bare(near_nets[1]))]);
+        let server = far.bind(any);
+        let client = near.bind(&at(asking, &server).to_string());
+        [&client, &server].iter().for_each(|socket| enable_all(socket, Ancillary::DEST));
+        client.send_to(b"question", at(asked, &server)).expect("there is a route");
+        let mut batch = RecvBatch::new(1, 64);
+        assert_eq!(server.recv_into(&mut batch).expect("it arrives"), 1);
+        let question = batch.iter().next().expect("it came");
+        assert_eq!(question.meta().local, Some(ip(asked)));
+        assert_eq!(question.meta().interface, Some(far.within(|| index("far0"))));
+        let reply = |data| question.reply(data).expect("it has a source");
+        let replies = [reply(b"lost").by_interface(), reply(b"by the route")];
+        // IPv6 falls back to the route; IPv4 asks for the neighbour on a link that does not have it.
+        let first = usize::from(bits == 32);
+        assert_eq!(server.send_batch(&replies).expect("no error says so"), 2);
+        assert_eq!(client.recv_into(&mut batch).expect("it arrives"), 1);
+        let got = batch.iter().next().expect("it came");
+        assert_eq!(got.data(), [&b"lost"[..], b"by the route"][first]);
+        assert_eq!(got.meta().interface, Some(near.within(|| index("near1"))));
+        assert!(server.take_error().expect("it is a socket").is_none());
     }
 }
 

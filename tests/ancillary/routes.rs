@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use crate::kit::net::{Host, Route};
 use crate::kit::receive::{Way, one, payloads};
 use crate::kit::{addr, enable_all, in_error, index, ip, reports, summary};
-use mmsg::error_queue::Event;
+use mmsg::error_queue::{Event, Origin, Report};
 use mmsg::options::{Fragmentation, path_mtu};
 use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, MmsgBuf, SendMeta, SendMsg};
 
@@ -219,5 +219,35 @@ fn a_router_without_a_route_reports_unreachable() {
                 assert_eq!((summary(&report), report.errno), (expected, libc::ENETUNREACH));
             }
         }
+    }
+}
+
+/// A relay of 32 sessions to two addresses of a server, all of whose datagrams are too long for the path. It tells each
+/// client what a send returns and what a router reports, and passes over the reports of this host itself.
+#[test]
+fn a_relay_passes_on_each_path_mtu_error_once() {
+    let Some(route) = Route::new("a_relay_passes_on_each_path_mtu_error_once") else { return };
+    for family in [V4, V6] {
+        let to = route.server.bind(family.any);
+        let (mut by_router, mut by_host) = (0, 0);
+        for i in 0..32 {
+            let session = route.client.bind(family.client);
+            discover_mtu(&session);
+            enable_all(&session, Ancillary::ERRORS);
+            let too_big = [SendMsg::to(server(&family, i % 2, &to), &[7; 1281])];
+            for told in 1..=3 {
+                let mut refused = 0;
+                let count = session.send_each(too_big, |_, error| {
+                    assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+                    refused += 1;
+                });
+                assert_eq!(count.expect("it is a socket"), 1);
+                let is_routers = |report: &&Report| report.origin != Origin::Local;
+                by_router += reports(&session, 1).iter().filter(is_routers).count();
+                by_host += refused;
+                assert_eq!(by_router + by_host, 3 * i + told, "{i}");
+            }
+        }
+        assert_eq!(by_router, 2, "one for each path: the host remembers its MTU");
     }
 }
