@@ -36,9 +36,9 @@
 //! that nobody can answer, and the loop receives again after an error.
 //! [`guide::errors`] lists the errors.
 //!
-//! # Which type for what
+//! # Choosing a type
 //!
-//! | to | take |
+//! | task | use |
 //! |---|---|
 //! | receive in a server's loop | [`RecvBatch`] and [`recv_into`](BatchSocket::recv_into) |
 //! | collect a number of datagrams, or what comes until a deadline | [`recv_more_until`](BatchSocketExt::recv_more_until) |

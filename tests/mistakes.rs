@@ -13,7 +13,7 @@ use std::process::Command;
 const RUSTC: &str = "rustc 1.95.";
 
 /// Each mistake: its file, whether the features `tokio` and `mio` are on, and the words that lead to the fix.
-const MISTAKES: [(&str, bool, &str); 11] = [
+const MISTAKES: [(&str, bool, &str); 12] = [
     ("trait_not_imported", true, "use mmsg::BatchSocket;"),
     ("tokio_is_off", false, "`cargo add mmsg --features tokio`"),
     ("tokio_is_off_import", false, "the item is gated behind the `tokio` feature"),
@@ -24,6 +24,7 @@ const MISTAKES: [(&str, bool, &str); 11] = [
     ("replies_with_none", true, "is not implemented for `Option<SendMsg<'_>>`"),
     ("buffer_for_messages", true, "expected `&mut [RecvMsg<'_>]`, found `&mut [u8]`"),
     ("temporary_meta", true, "temporary value created here"),
+    ("reply_in_place", true, "returns a value referencing data owned by the current function"),
     ("await_forgotten", true, "socket.recv_into(batch).await?"),
 ];
 

@@ -241,7 +241,8 @@ impl RecvBatch {
     }
 
     /// The datagrams of the last receive, mutable: to decrypt them or rewrite their headers in place. Otherwise like
-    /// [`iter`](Self::iter).
+    /// [`iter`](Self::iter). To send them on by an iterator, make each one
+    /// [immutable](crate::DatagramMut::into_datagram): rustc rejects `datagram.reply(datagram.data())` with E0515.
     ///
     /// ```
     /// use mmsg::{BatchSocket, RecvBatch, SendMsg, SendQueue};

@@ -52,7 +52,7 @@ impl<B: BufMut> Bufs<'_, B> {
 }
 
 fn too_short(len: usize, min_len: usize) -> io::Error {
-    let reason = format!("a buffer has a chunk of {len} bytes, less than the {min_len} asked for");
+    let reason = format!("a buffer has a chunk of {len} bytes, fewer than the {min_len} asked for");
     io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
 
