@@ -211,6 +211,14 @@ fn g2_a_rejected_destination_is_not_tried_again_in_the_call() {
     assert_eq!(calls(), [(Call::SendMmsg, 10), (Call::SendMmsg, 5 * 3 + 5)]);
     assert_eq!(net.delivered(), batch.expected(|_| true));
     assert_eq!((net.since(before).rejected_size, net.since(before).sent_batches), (1, 5));
+
+    let before = net.near.counters();
+    let second = stopped(Backend::Mmsg, 20, 3, errno::EMSGSIZE, true);
+    fault::script([(Call::SendMmsg, Fate::Fail(errno::EMSGSIZE))].into_iter().chain(second));
+    assert_eq!(net.near.send_batch(&batch.msgs(&net)).unwrap(), 30);
+    assert_eq!(calls(), [10, 20, 17, 27].map(|count| (Call::SendMmsg, count)));
+    assert_eq!(net.delivered(), batch.expected(|_| true));
+    assert_eq!((net.since(before).rejected_size, net.since(before).sent_batches), (2, 0));
 }
 
 /// A program may limit its batches for networks that drop the end of a burst.

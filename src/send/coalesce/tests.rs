@@ -247,6 +247,13 @@ mod rules {
     }
 
     #[test]
+    fn raw_control_messages_that_leave_no_space_for_a_segment_size_keep_a_message_alone() {
+        let mut control = ControlBuf::new();
+        control.push(1, 2, &[0; CONTROL_SPACE / 2]).expect("there is space");
+        assert_eq!(all(&[SendMsg::new(&[0; 100]).with_control(&control); 3]), [1, 1, 1]);
+    }
+
+    #[test]
     fn d35_a_segment_size_of_0_means_one_datagram() {
         let memory = [0; 100];
         let sizes = [(0, None), (1, Some(1)), (99, Some(99)), (100, None), (u16::MAX, None)];
