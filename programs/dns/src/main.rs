@@ -12,7 +12,6 @@
 mod answer;
 mod batch;
 mod limit;
-mod location;
 mod metrics;
 mod parameters;
 mod places;

@@ -4,17 +4,27 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use domain::base::iana::SvcParamKey;
-use domain::utils::base64;
 
-use crate::words::{Word, Words, number};
+use crate::words::{Words, base64, number, quoted};
 
+const FORM: &str = "KEY or KEY=VALUE";
 const MANDATORY: u16 = SvcParamKey::MANDATORY.to_int();
+const ALPN: u16 = SvcParamKey::ALPN.to_int();
+const NO_DEFAULT_ALPN: u16 = SvcParamKey::NO_DEFAULT_ALPN.to_int();
+const DOHPATH: u16 = SvcParamKey::DOHPATH.to_int();
 
 /// Reads parameters in any order, and writes them in the order of their keys.
 pub fn read(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     let mut all = BTreeMap::new();
     while !words.is_empty() {
-        let (key, value) = words.take("KEY or KEY=VALUE", parameter)?;
+        let in_quotes = words.rest.first().is_some_and(|word| word.joined);
+        let mut bytes = words.take(FORM, |word| Some(word.bytes()).filter(|_| !word.quoted))?;
+        if in_quotes && bytes.ends_with(b"=") {
+            bytes.extend(words.take(FORM, |word| Some(word.bytes()))?);
+        }
+        let (key, value) = parameter(&bytes).ok_or_else(|| {
+            format!("expected {FORM}, not {}", quoted(&String::from_utf8_lossy(&bytes)))
+        })?;
         if all.insert(key, value).is_some() {
             return Err("expected each parameter once".into());
         }
@@ -23,6 +33,9 @@ pub fn read(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     let is_there = |key: &[u8]| all.contains_key(&u16::from_be_bytes([key[0], key[1]]));
     if !mandatory.chunks_exact(2).all(is_there) {
         return Err("expected the parameters that \"mandatory\" names".into());
+    }
+    if all.contains_key(&NO_DEFAULT_ALPN) && !all.contains_key(&ALPN) {
+        return Err("expected \"alpn\" with \"no-default-alpn\"".into());
     }
     for (key, value) in all {
         let len = u16::try_from(value.len()).map_err(|_| "expected a shorter parameter")?;
@@ -41,15 +54,16 @@ fn key(text: &str) -> Option<SvcParamKey> {
 }
 
 /// `KEY` or `KEY=VALUE`.
-fn parameter(word: &Word) -> Option<(u16, Vec<u8>)> {
-    let bytes = word.bytes();
+fn parameter(bytes: &[u8]) -> Option<(u16, Vec<u8>)> {
     let mut parts = bytes.splitn(2, |byte| *byte == b'=');
     let name = str::from_utf8(parts.next()?).ok()?;
     let value = parts.next();
     let (key, text) = (key(name)?, str::from_utf8(value.unwrap_or_default()).ok());
     let value = match key {
-        // Under its number, any key has a value of bytes.
-        _ if name.starts_with("key") => value.unwrap_or_default().into(),
+        // Under its number, a key without a name has a value of bytes.
+        _ if name.starts_with("key") => {
+            Some(value.unwrap_or_default().into()).filter(|_| key.to_int() > DOHPATH)?
+        }
         SvcParamKey::MANDATORY => mandatory(text?)?,
         SvcParamKey::ALPN => protocols(value?)?,
         SvcParamKey::NO_DEFAULT_ALPN if value.is_none() => Vec::new(),
@@ -62,7 +76,7 @@ fn parameter(word: &Word) -> Option<(u16, Vec<u8>)> {
             let ips = text?.split(',').map(|ip| ip.parse().map(|ip: Ipv6Addr| ip.octets()));
             ips.collect::<Result<Vec<_>, _>>().ok()?.concat()
         }
-        SvcParamKey::ECH => base64::decode(text?).ok().filter(|ech: &Vec<u8>| !ech.is_empty())?,
+        SvcParamKey::ECH => base64(text?)?,
         SvcParamKey::DOHPATH => value?.into(),
         _ => return None,
     };

@@ -15,8 +15,6 @@ pub enum Wrong {
     Form = 1,
     NotImplemented = 4,
     Refused = 5,
-    /// An alias leads to a name that is too long ("YXDOMAIN").
-    TooLong = 6,
     Version = 16,
 }
 

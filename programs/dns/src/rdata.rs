@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use domain::base::iana::Rtype;
-use domain::utils::{base16, base64};
+use domain::utils::base16;
 
-use crate::words::{ANAME, Words, record_type, seconds};
-use crate::{location, parameters};
+use crate::parameters;
+use crate::words::{ANAME, Words, base64, record_type, seconds};
 
 #[derive(Clone, Copy)]
 enum Field {
@@ -29,15 +29,13 @@ enum Field {
     Base64,
     /// A set of types (RFC 4034, section 4.1.2).
     Types,
-    Location,
     Parameters,
 }
 
 /// The fields of a type; `None` if its data is only written as `\# LENGTH HEX` (RFC 3597).
 fn fields(ty: Rtype) -> Option<&'static [Field]> {
     use Field::{
-        Base64, Hex, Location, LongText, Name, Number, Parameters, Seconds, Tag, Text, Texts,
-        Types, V4, V6,
+        Base64, Hex, LongText, Name, Number, Parameters, Seconds, Tag, Text, Texts, Types, V4, V6,
     };
     const U8: Field = Number(1);
     const U16: Field = Number(2);
@@ -45,7 +43,7 @@ fn fields(ty: Rtype) -> Option<&'static [Field]> {
     Some(match ty {
         Rtype::A => &[V4],
         Rtype::AAAA => &[V6],
-        Rtype::NS | Rtype::CNAME | Rtype::DNAME | Rtype::PTR | ANAME => &[Name],
+        Rtype::NS | Rtype::CNAME | Rtype::PTR | ANAME => &[Name],
         Rtype::SOA => &[Name, Name, U32, Seconds, Seconds, Seconds, Seconds],
         Rtype::RP | Rtype::MINFO => &[Name, Name],
         Rtype::MX | Rtype::AFSDB | Rtype::RT | Rtype::KX => &[U16, Name],
@@ -53,7 +51,6 @@ fn fields(ty: Rtype) -> Option<&'static [Field]> {
         Rtype::NAPTR => &[U16, U16, Text, Text, Text, Name],
         Rtype::TXT | Rtype::SPF => &[Texts],
         Rtype::HINFO => &[Text, Text],
-        Rtype::LOC => &[Location],
         Rtype::CAA => &[U8, Tag, LongText],
         Rtype::URI => &[U16, U16, LongText],
         Rtype::SSHFP => &[U8, U8, Hex],
@@ -68,14 +65,17 @@ fn fields(ty: Rtype) -> Option<&'static [Field]> {
     })
 }
 
+const UNSERVED: [Rtype; 5] =
+    [Rtype::RRSIG, Rtype::NSEC, Rtype::NSEC3, Rtype::NSEC3PARAM, Rtype::DNAME];
+
 /// Reads the data of a record, up to the end of its entry.
 pub fn read(ty: Rtype, words: &mut Words<'_>) -> Result<Vec<u8>, String> {
     let is_generic = words.take_marker();
     let mut data = Vec::new();
     match (fields(ty), ty.to_int()) {
-        // Answers would lack their signatures.
-        _ if [Rtype::RRSIG, Rtype::NSEC, Rtype::NSEC3, Rtype::NSEC3PARAM].contains(&ty) => {
-            return Err(format!("expected a zone without signatures, not {ty}"));
+        // Answers would lack their signatures, or the aliases of a DNAME record.
+        _ if UNSERVED.contains(&ty) => {
+            return Err(format!("expected no {ty} records, which this server cannot answer"));
         }
         // Meta-types, and types of questions (RFC 6895, section 3.1).
         (_, 0 | 41 | 128..=255) => return Err(format!("expected a type of records, not {ty}")),
@@ -84,6 +84,9 @@ pub fn read(ty: Rtype, words: &mut Words<'_>) -> Result<Vec<u8>, String> {
                 field.read(words, &mut data)?;
             }
             words.end()?;
+            if !is_digest_whole(ty, &data) {
+                return Err("expected a digest of its kind's length".into());
+            }
         }
         (None, _) if is_generic => {
             let len = words.take_number(u16::MAX.into())? as usize;
@@ -142,22 +145,27 @@ impl Field {
             Self::LongText => out.extend(words.take("a string", |word| Some(word.bytes()))?),
             Self::Hex => {
                 let data = base16::decode_vec(&words.take_all()).ok();
-                out.extend(not_empty(data).ok_or("expected hexadecimal digits in pairs")?);
+                let data = data.filter(|data| !data.is_empty());
+                out.extend(data.ok_or("expected hexadecimal digits in pairs")?);
             }
             Self::Base64 => {
-                let data = base64::decode(&words.take_all()).ok();
-                out.extend(not_empty(data).ok_or("expected Base64")?);
+                out.extend(base64(&words.take_all()).ok_or("expected Base64")?);
             }
             Self::Types => write_types(words, out)?,
-            Self::Location => location::read(words, out)?,
             Self::Parameters => parameters::read(words, out)?,
         }
         Ok(())
     }
 }
 
-fn not_empty(data: Option<Vec<u8>>) -> Option<Vec<u8>> {
-    data.filter(|data| !data.is_empty())
+/// Whether a digest of a known kind has its length.
+fn is_digest_whole(ty: Rtype, data: &[u8]) -> bool {
+    let (kind, digest, lens): (_, _, &[_]) = match (ty, data) {
+        (Rtype::SSHFP, [_, kind, digest @ ..]) => (kind, digest, &[20, 32]),
+        (Rtype::DS | Rtype::CDS, [_, _, _, kind, digest @ ..]) => (kind, digest, &[20, 32, 32, 48]),
+        _ => return true,
+    };
+    lens.get(usize::from(*kind).wrapping_sub(1)).is_none_or(|len| *len == digest.len())
 }
 
 fn write_types(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String> {

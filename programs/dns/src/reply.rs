@@ -85,14 +85,12 @@ impl<'b> Reply<'b> {
     /// Writes a whole set of records and returns true, or sets the truncated bit if they do not fit. `owner` is the
     /// offset of the records' name in the message.
     pub fn push(&mut self, section: Section, owner: usize, set: &RrSet) -> bool {
-        // A compression pointer has 14 bits (RFC 1035, section 4.1.4). Only the addresses of very many name servers need more.
-        if owner >= 1 << 14 {
-            return false;
-        }
         let start = self.len;
         for record in &set.records {
             let end = self.len + 2 + record.len();
-            if end > self.limit {
+            // A compression pointer has 14 bits (RFC 1035, section 4.1.4). Only the addresses of very many name servers
+            // need more.
+            if end > self.limit || owner >= 1 << 14 {
                 self.len = start;
                 self.truncate(&section);
                 return false;

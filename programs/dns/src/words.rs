@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use domain::base::iana::Rtype;
+use domain::utils::base64;
 
 /// A name in wire format, usually in lower case.
 pub type WireName = Box<[u8]>;
@@ -15,6 +16,8 @@ pub struct Word {
     /// Bytes, and whether each was escaped: `\.` and `\046` are dots that end no label.
     pub chars: Vec<(u8, bool)>,
     pub quoted: bool,
+    /// Whether quotes follow it without a space, as in `KEY="VALUE"`.
+    pub joined: bool,
     pub line: usize,
 }
 
@@ -52,7 +55,7 @@ impl Words<'_> {
             return Err(format!("expected {what}, not the end of the entry"));
         };
         (self.rest, self.line) = (rest, word.line);
-        read(word).ok_or_else(|| format!("expected {what}, not {:?}", word.text()))
+        read(word).ok_or_else(|| format!("expected {what}, not {}", quoted(&word.text())))
     }
 
     pub fn take_name(&mut self) -> Result<WireName, String> {
@@ -95,6 +98,11 @@ impl Words<'_> {
     }
 }
 
+/// The beginning of a text in quotes.
+pub fn quoted(text: &str) -> String {
+    format!("{:?}", text.chars().take(80).collect::<String>())
+}
+
 /// A number in decimal digits.
 pub fn number<T: FromStr>(text: &str) -> Option<T> {
     text.starts_with(|first: char| first.is_ascii_digit()).then(|| text.parse().ok())?
@@ -124,8 +132,9 @@ pub fn seconds(text: &str) -> Option<u32> {
 
 /// A name in wire format.
 pub fn name(word: &Word, origin: &[u8]) -> Option<WireName> {
+    let origin = Some(origin).filter(|origin| !origin.is_empty());
     match word.bytes()[..] {
-        [b'@'] if word.is("@") => return Some(origin.into()),
+        [b'@'] if word.is("@") => return origin.map(Into::into),
         [b'.'] if word.is(".") => return Some([0].into()),
         // Whether the dots in quotes end labels is a matter of dispute.
         _ if word.quoted => return None,
@@ -139,12 +148,20 @@ pub fn name(word: &Word, origin: &[u8]) -> Option<WireName> {
         name.push(u8::try_from(label.len()).ok().filter(|len| (1..=63).contains(len))?);
         name.extend(label.iter().map(|(byte, _)| byte));
     }
-    name.extend(if is_absolute { &[0] } else { origin });
+    name.extend(if is_absolute { &[0] } else { origin? });
     (name.len() <= 255).then(|| name.into())
+}
+
+/// Base64 without bits that no byte has.
+pub fn base64(text: &str) -> Option<Vec<u8>> {
+    let data: Vec<u8> = base64::decode(text).ok()?;
+    (!data.is_empty() && base64::encode_string(&data) == text).then_some(data)
 }
 
 /// The type that a word names.
 pub fn record_type(word: &Word) -> Option<Rtype> {
     let text = word.text();
-    if text.eq_ignore_ascii_case("ANAME") { Some(ANAME) } else { text.parse().ok() }
+    let ty = if text.eq_ignore_ascii_case("ANAME") { ANAME } else { text.parse().ok()? };
+    // The parser takes "TYPE+1".
+    (ty.to_int() > 0 && !text.contains('+')).then_some(ty)
 }

@@ -1,19 +1,20 @@
 //! The zone, stored in the form in which it is sent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
+use crate::query::{HEADER, LONGEST_NAME};
 use crate::words::WireName;
 use crate::zone_file::{self, Record};
 
 pub const CNAME: u16 = 5;
 const NS: u16 = 2;
 const SOA: u16 = 6;
-/// The names below this record's name are aliases of names below its target (RFC 6672).
-pub const DNAME: u16 = 39;
 /// Delegation signer: belongs to the child's name but is the parent's to answer.
 const DS: u16 = 43;
+/// The space for records in a message after header, question, and EDNS with a cookie.
+const LONGEST_SET: usize = 65_535 - HEADER - (LONGEST_NAME + 4) - (11 + 28);
 
 pub struct Zone {
     apex: WireName,
@@ -22,7 +23,6 @@ pub struct Zone {
     /// The SOA record, with the time that negative answers may be cached (RFC 2308) as its TTL.
     pub negative: RrSet,
     has_cuts: bool,
-    has_dnames: bool,
 }
 
 /// The records of one name.
@@ -36,9 +36,12 @@ pub struct Node {
 /// The records of one name and type.
 pub struct RrSet {
     pub ty: u16,
+    ttl: u32,
+    /// Length of its records in a message.
+    pub len: usize,
     /// Each starts at its type and is ready to send; the sender writes the name before it.
     pub records: Vec<Box<[u8]>>,
-    /// For CNAME, DNAME and NS: the names that the records point to and end with.
+    /// For CNAME and NS: the names that the records point to and end with.
     pub targets: Vec<WireName>,
 }
 
@@ -47,8 +50,6 @@ pub enum Found<'z> {
     Node(&'z Node),
     /// Another zone is responsible. Its name starts at this byte of the name looked up.
     Cut(&'z RrSet, usize),
-    /// The name is below the one of this DNAME record, which starts at this byte.
-    Below(&'z RrSet, usize),
     NoSuchName,
     Outside,
 }
@@ -74,16 +75,16 @@ impl Zone {
         let mut zone = Self {
             apex: soa.owner.clone(),
             nodes: HashMap::new(),
-            negative: RrSet::new(SOA, ttl, &soa.data),
+            negative: RrSet::new(SOA, ttl),
             has_cuts: false,
-            has_dnames: false,
         };
+        zone.negative.push(&soa.data)?;
+        let mut known = HashSet::new();
         for record in &records {
-            zone.insert(record).map_err(|reason| record.wrong(reason))?;
-        }
-        let below_a_dname = |record: &&Record| zone.dname_above(&record.owner).is_some();
-        if let Some(record) = records.iter().find(below_a_dname) {
-            return Err(record.wrong("expected no records below a DNAME record"));
+            // A record that is there twice is one.
+            if known.insert((&record.owner, record.ty, &record.data)) {
+                zone.insert(record).map_err(|reason| record.wrong(reason))?;
+            }
         }
         if zone.nodes[&zone.apex].get(NS).is_none() {
             return Err(soa.wrong("expected an NS record of the zone itself"));
@@ -98,14 +99,13 @@ impl Zone {
         }
         let is_cut = record.ty == NS && below > 0;
         self.has_cuts |= is_cut;
-        self.has_dnames |= record.ty == DNAME;
         // The names between this one and the apex exist too.
         for at in suffixes(&record.owner).take(below).skip(1) {
             self.nodes.entry(record.owner[at..].into()).or_default();
         }
         let node = self.nodes.entry(record.owner.clone()).or_default();
         node.is_cut |= is_cut;
-        node.insert(RrSet::new(record.ty, record.ttl, &record.data))
+        node.insert(record)
     }
 
     /// The number of labels below the apex; `None` for a name outside the zone.
@@ -120,11 +120,6 @@ impl Zone {
             && let Some(cut) = self.cut_above(name, depth, ty)
         {
             return cut;
-        }
-        if self.has_dnames
-            && let Some(below) = self.dname_above(name)
-        {
-            return below;
         }
         if let Some(node) = self.nodes.get(name) {
             return Found::Node(node);
@@ -144,15 +139,6 @@ impl Zone {
             cut = node.and_then(|node| node.get(NS)).map(|set| Found::Cut(set, at)).or(cut);
         }
         cut
-    }
-
-    /// The DNAME record of a name above this one.
-    fn dname_above(&self, name: &[u8]) -> Option<Found<'_>> {
-        let depth = self.depth(name)?;
-        suffixes(name)
-            .take(depth + 1)
-            .skip(1)
-            .find_map(|at| self.nodes.get(&name[at..])?.get(DNAME).map(|set| Found::Below(set, at)))
     }
 
     /// The wildcard for a missing name: the one directly below the closest existing name above it (RFC 4592).
@@ -183,52 +169,47 @@ impl Node {
         self.sets.iter().find(|set| set.ty == ty)
     }
 
-    /// Adds a record, unless it is there.
-    fn insert(&mut self, new: RrSet) -> Result<(), &'static str> {
-        if let Some(set) = self.sets.iter_mut().find(|set| set.ty == new.ty) {
-            let is_same = |record| new.records.contains(record);
-            if set.records.iter().any(is_same) {
-                return Ok(());
-            }
-            if matches!(new.ty, SOA | CNAME | DNAME) {
+    fn insert(&mut self, record: &Record) -> Result<(), &'static str> {
+        let Record { ty, ttl, .. } = *record;
+        let has_alias = ty == CNAME || self.get(CNAME).is_some();
+        if let Some(set) = self.sets.iter_mut().find(|set| set.ty == ty) {
+            if matches!(ty, SOA | CNAME) {
                 return Err("expected one such record of a name");
             }
-            set.records.extend(new.records);
-            set.targets.extend(new.targets);
-            return Ok(());
+            return set.push(&record.data);
         }
-        if !self.sets.is_empty() && (new.ty == CNAME || self.get(CNAME).is_some()) {
+        if has_alias && !self.sets.is_empty() {
             return Err("expected no other records of a name with a CNAME record");
         }
-        self.sets.push(new);
+        let mut set = RrSet::new(ty, ttl);
+        set.push(&record.data)?;
+        self.sets.push(set);
         Ok(())
     }
 }
 
 impl RrSet {
-    /// A set of one record.
-    pub fn new(ty: u16, ttl: u32, data: &[u8]) -> Self {
-        let class = 1_u16;
-        let mut record = Vec::with_capacity(10 + data.len());
-        record.extend([ty, class].map(u16::to_be_bytes).as_flattened());
-        record.extend(ttl.to_be_bytes());
+    fn new(ty: u16, ttl: u32) -> Self {
+        Self { ty, ttl, len: 0, records: Vec::new(), targets: Vec::new() }
+    }
+
+    /// Adds a record. As in BIND, all records have the TTL of the first (RFC 2181, section 5.2).
+    fn push(&mut self, data: &[u8]) -> Result<(), &'static str> {
+        let (class, mut record) = (1_u16, Vec::with_capacity(10 + data.len()));
+        record.extend([self.ty, class].map(u16::to_be_bytes).as_flattened());
+        record.extend(self.ttl.to_be_bytes());
         // Fits: the reader of zone files limits it.
         record.extend((data.len() as u16).to_be_bytes());
         record.extend(data);
-        let has_target = matches!(ty, CNAME | DNAME | NS);
-        let targets = has_target.then(|| data.to_ascii_lowercase().into());
-        Self { ty, records: vec![record.into()], targets: targets.into_iter().collect() }
-    }
-
-    /// The TTL of its first record.
-    pub fn ttl(&self) -> u32 {
-        let ttl = self.records.first().and_then(|record| record[4..].first_chunk());
-        ttl.map_or(0, |ttl| u32::from_be_bytes(*ttl))
-    }
-
-    /// Length of its records without their names.
-    pub fn len(&self) -> usize {
-        self.records.iter().map(|record| record.len()).sum()
+        self.len += 2 + record.len();
+        if self.len > LONGEST_SET {
+            return Err("expected a set of records that fits into a message");
+        }
+        self.records.push(record.into());
+        if matches!(self.ty, CNAME | NS) {
+            self.targets.push(data.to_ascii_lowercase().into());
+        }
+        Ok(())
     }
 }
 

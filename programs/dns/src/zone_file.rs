@@ -1,14 +1,16 @@
 //! Reads zone files (RFC 1035, section 5): words, entries and directives.
 
 use std::fs;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::rc::Rc;
 
 use crate::rdata;
-use crate::words::{WireName, Word, Words, name, number, record_type, seconds};
+use crate::words::{WireName, Word, Words, name, number, quoted, record_type, seconds};
 
-/// How deep files may include others, so that a file that includes itself is an error.
-const MAX_DEPTH: usize = 8;
+/// Bytes of all included files together, so that a file that includes itself is an error. Each counts at least `MIN_COST`.
+const MAX_INCLUDED: u64 = 1 << 30;
+const MIN_COST: u64 = 1 << 20;
 
 /// A record, and where it is written.
 pub struct Record {
@@ -40,7 +42,9 @@ impl Lexer<'_> {
         let (mut words, mut opened) = (Vec::new(), None);
         while let [first, after @ ..] = self.rest {
             match first {
-                b' ' | b'\t' | b'\r' => self.rest = after,
+                b' ' | b'\t' => self.rest = after,
+                b'\r' if after.starts_with(b"\n") => self.rest = after,
+                b'\r' => return Err("expected a line feed after a carriage return".into()),
                 b'\n' => {
                     (self.rest, self.line) = (after, self.line + 1);
                     if opened.is_none() {
@@ -65,34 +69,32 @@ impl Lexer<'_> {
     }
 
     fn word(&mut self) -> Result<Word, String> {
-        let (mut chars, mut in_quotes) = (Vec::new(), false);
-        let (quoted, line) = (self.rest[0] == b'"', self.line);
+        let (mut chars, quoted, line) = (Vec::new(), self.rest[0] == b'"', self.line);
+        self.rest = &self.rest[quoted.into()..];
         while let [byte, after @ ..] = self.rest {
-            match byte {
-                b'"' if in_quotes => {
+            let char = match byte {
+                b'"' if quoted => {
                     self.rest = after;
-                    return Ok(Word { chars, quoted, line });
+                    return Ok(Word { chars, quoted, joined: false, line });
                 }
-                // Quotes within a word begin the value of a parameter.
-                b'"' if matches!(chars.last(), None | Some((b'=', _))) => in_quotes = true,
-                b'"' => return Err("expected a space before the quotes".into()),
-                b'\n' if in_quotes => break,
-                b' ' | b'\t' | b'\r' | b'\n' | b'(' | b')' | b';' if !in_quotes => break,
+                b'\n' if quoted => break,
+                b' ' | b'\t' | b'\r' | b'\n' | b'(' | b')' | b';' | b'"' if !quoted => break,
                 b'\\' => {
                     let (byte, after) = escaped(after)
                         .ok_or("expected a character or three digits up to 255 after \"\\\"")?;
-                    chars.push((byte, true));
                     self.rest = after;
+                    chars.push((byte, true));
                     continue;
                 }
-                byte => chars.push((*byte, false)),
-            }
+                byte => (*byte, false),
+            };
             self.rest = after;
+            chars.push(char);
         }
-        if in_quotes {
+        if quoted {
             return Err("expected quotes before the end of the line".into());
         }
-        Ok(Word { chars, quoted, line })
+        Ok(Word { chars, quoted, joined: self.rest.starts_with(b"\""), line })
     }
 }
 
@@ -111,42 +113,53 @@ fn escaped(text: &[u8]) -> Option<(u8, &[u8])> {
 /// The state of reading one file.
 struct Reader {
     file: Rc<Path>,
+    /// Empty if the file's name is not a name.
     origin: WireName,
     ttl: Option<u32>,
     owner: Option<WireName>,
-    /// How many files include this one.
-    depth: usize,
 }
 
 /// Reads the records of a zone file. Names are relative to the file's name without its extension until an `$ORIGIN`.
 pub fn read(text: &[u8], file: &Path) -> Result<Vec<Record>, String> {
     let stem = format!("{}.", file.file_stem().unwrap_or_default().to_string_lossy());
     let chars = stem.bytes().map(|byte| (byte, false)).collect();
-    let origin = name(&Word { chars, quoted: false, line: 0 }, &[]).unwrap_or([0].into());
+    let origin = name(&Word { chars, quoted: false, joined: false, line: 0 }, &[]);
+    let origin = origin.unwrap_or_default();
     let mut records = Vec::new();
-    let reader = Reader { file: file.into(), origin, ttl: None, owner: None, depth: 0 };
-    reader.read(text, &mut records)?;
+    let reader = Reader { file: file.into(), origin, ttl: None, owner: None };
+    reader.read(text, &mut MAX_INCLUDED.clone(), &mut records)?;
     Ok(records)
 }
 
 impl Reader {
-    fn read(mut self, text: &[u8], records: &mut Vec<Record>) -> Result<(), String> {
+    fn read(
+        mut self,
+        text: &[u8],
+        left: &mut u64,
+        records: &mut Vec<Record>,
+    ) -> Result<(), String> {
         let file = Rc::clone(&self.file);
         let wrong = |line, error| format!("{}:{line}: {error}", file.display());
+        if text.starts_with(b"\xef\xbb\xbf") {
+            return Err(wrong(1, "expected no byte order mark".into()));
+        }
         let mut lexer = Lexer { rest: text, line: 1 };
         loop {
             let is_indented = matches!(lexer.rest, [b' ' | b'\t', ..]);
             let entry = lexer.entry().map_err(|error| wrong(lexer.line, error))?;
             let Some(entry) = entry else { return Ok(()) };
             let Some(first) = entry.first() else { continue };
-            let origin = self.origin.clone();
+            let (origin, mut included) = (self.origin.clone(), None);
             let mut words = Words { rest: &entry, origin: &origin, line: first.line };
             let read = if !is_indented && first.chars.starts_with(&[(b'$', false)]) {
-                self.directive(&mut words, records)
+                self.directive(&mut words, left).map(|found| included = found)
             } else {
                 self.record(&mut words, is_indented).map(|record| records.push(record))
             };
             read.map_err(|error| wrong(words.line, error))?;
+            if let Some((reader, text)) = included {
+                reader.read(&text, left, records)?;
+            }
         }
     }
 
@@ -173,11 +186,13 @@ impl Reader {
         Ok(Record { owner, ttl, ty: ty.to_int(), data, file: Rc::clone(&self.file), line })
     }
 
+    /// Returns a file to include with its text.
     fn directive(
         &mut self,
         words: &mut Words<'_>,
-        records: &mut Vec<Record>,
-    ) -> Result<(), String> {
+        left: &mut u64,
+    ) -> Result<Option<(Self, Vec<u8>)>, String> {
+        let mut included = None;
         if words.take_if("$TTL") {
             self.ttl = Some(words.take("a TTL", |word| seconds(&word.text()))?);
         } else if words.take_if("$ORIGIN") {
@@ -186,18 +201,29 @@ impl Reader {
             // Relative to the folder of this file.
             let path = words.take("a file", |word| Some(self.file.with_file_name(word.text())))?;
             let origin = if words.is_empty() { self.origin.clone() } else { words.take_name()? };
-            words.end()?;
-            let depth = self.depth + 1;
-            if depth > MAX_DEPTH {
-                return Err(format!("expected files that include others up to {MAX_DEPTH} deep"));
-            }
-            let text = fs::read(&path)
-                .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-            let included = Self { file: path.into(), origin, ttl: self.ttl, owner: None, depth };
-            return included.read(&text, records);
+            let text = include(&path, left).map_err(|error| {
+                format!("cannot read {}: {error}", quoted(&path.to_string_lossy()))
+            })?;
+            included = Some((Self { file: path.into(), origin, ttl: self.ttl, owner: None }, text));
         } else {
-            return words.take("$INCLUDE, $ORIGIN or $TTL", |_| None);
+            words.take("$INCLUDE, $ORIGIN or $TTL", |_| None::<()>)?;
         }
-        words.end()
+        words.end()?;
+        Ok(included)
     }
+}
+
+/// Reads a regular file: others may have no end, or no beginning.
+fn include(path: &Path, left: &mut u64) -> io::Result<Vec<u8>> {
+    let about = fs::metadata(path)?;
+    if !about.is_file() {
+        return Err(io::Error::other("expected a regular file"));
+    }
+    let rest = left.checked_sub(about.len().max(MIN_COST));
+    *left = rest.ok_or_else(|| {
+        io::Error::other("expected fewer files, or files that do not include themselves")
+    })?;
+    let mut text = Vec::new();
+    fs::File::open(path)?.take(about.len()).read_to_end(&mut text)?;
+    Ok(text)
 }

@@ -1,6 +1,7 @@
 //! Bad arguments and bad zones: one line on standard error.
 
 use std::fs;
+use std::process::Command;
 
 use crate::program::{Ended, Program, serve, zone};
 
@@ -33,10 +34,14 @@ fn a_malformed_zone_is_rejected() {
     let file = path.to_str().expect("a plain path");
     let head = "$TTL 60\n@ IN SOA ns host 1 2 3 4 5\n";
     fs::write(folder.join("other"), "a A 192.0.2.1\n\nb A 192.0.2\n").expect("a file");
+    let address = |n: u16| format!("a A 192.0.{}.{}\n", n >> 8, n & 255);
+    let fifo = Command::new("mkfifo").arg(folder.join("fifo")).status().expect("mkfifo");
+    assert!(fifo.success());
     fs::write(folder.join("circle"), "$INCLUDE circle\n").expect("a file");
     for (text, what) in [
         ("", "example.test.zone: expected an SOA record"),
         ("@ IN FOO bar\n", "zone:1: expected a TTL, the class IN or a type, not \"FOO\""),
+        (&format!("\u{feff}{head}@ IN NS ns\n"), "zone:1: expected no byte order mark"),
         (head, "zone:2: expected an NS record of the zone itself"),
         (
             &format!("{head}@ IN NS ns\nwww.example.org. IN A 192.0.2.1\n"),
@@ -51,16 +56,36 @@ fn a_malformed_zone_is_rejected() {
             "zone:4: expected the end of the entry",
         ),
         (&format!("{head}@ IN NS (\n ns"), "zone:3: expected another parenthesis"),
-        (&format!("{head}$INCLUDE other b\n"), "zone:3: "),
         (
             &format!("{head}$INCLUDE other b\n"),
             "other:3: expected an IPv4 address, not \"192.0.2\"",
         ),
-        (&format!("{head}$INCLUDE circle\n"), "expected files that include others up to 8 deep"),
+        (&format!("{head}$INCLUDE circle\n"), "circle:1: cannot read "),
+        (&format!("{head}$INCLUDE fifo\n"), "zone:3: cannot read "),
+        (&format!("{head}$INCLUDE /dev/zero\n"), "zone:3: cannot read "),
+        (&format!("{head}$INCLUDE {}\n", "x".repeat(4000)), "zone:3: cannot read "),
+        (&format!("{head}{long} A 192.0.2.1\n", long = "x".repeat(4000)), "expected a name"),
+        (
+            &format!("{head}@ IN NS ns\n{}", (0..5000).map(address).collect::<String>()),
+            "zone:4080: expected a set of records that fits into a message",
+        ),
+        (
+            &format!("{head}@ IN NS ns\na TYPE999 \\# 65535 {}\n", "00".repeat(65_535)),
+            "zone:4: expected a set of records that fits into a message",
+        ),
     ] {
         fs::write(&path, text).expect("a file");
         let ended = dns(&["--listen", "127.0.0.1:0", "--zone", file]);
         assert_fails(&ended, 1, what);
+        // One short line, also about a long word or a file that includes itself.
+        assert!(ended.err.len() == 1 && ended.err[0].len() < 300, "{:?}", ended.err);
+    }
+    // Neither name has an origin.
+    for (name, text) in [("a..b.zone", head), ("\u{feff}.zone", "a..b. 60 A 192.0.2.1\n")] {
+        let path = folder.join(name);
+        fs::write(&path, text).expect("a file");
+        let ended = dns(&["--listen", "127.0.0.1:0", "--zone", path.to_str().expect("a path")]);
+        assert_fails(&ended, 1, "expected a name, not ");
     }
     let _ = fs::remove_dir_all(folder);
 }
