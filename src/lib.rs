@@ -56,7 +56,7 @@
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | count what the kernel drops | [`Ancillary::DROPPED`] and [`options::Drops`] |
 //! | read ICMP errors and transmit timestamps | [`drain_errors`](error_queue::drain_errors) |
-//! | set fragmentation, buffers, ports, pacing, busy polling | [`options`] |
+//! | set fragmentation, buffers, pacing | [`options`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
 //! | QUIC with [quinn](https://docs.rs/quinn) | `mmsg_quinn::TokioRuntime`, in the crate [mmsg-quinn](https://docs.rs/mmsg-quinn) |
 //! | QUIC with [noq](https://docs.rs/noq), iroh's | `mmsg_noq::TokioRuntime`, in the crate [mmsg-noq](https://docs.rs/mmsg-noq) |
@@ -71,7 +71,7 @@
 //! - A call is one system call of up to 1,024 messages. `Ok(n)`: the first `n` have moved. `Err`: none has, and the error is
 //!   the kernel's for the first message. [`BatchSocket`] has the details.
 //! - Payload memory belongs to the caller, a `RecvBatch` or a `SendQueue`. Each thread keeps memory for headers, which grows
-//!   with its largest batch. Otherwise no call allocates.
+//!   with its largest batch. Once it has grown, no call allocates, unless it is nested in two others.
 //! - Nothing that a peer sends makes a call panic, allocate, leak or loop.
 //!
 //! # Waiting

@@ -48,8 +48,8 @@ pub(crate) use implementations::forward;
 /// | `&T`, `Box<T>`, `Rc<T>`, `Arc<T>` | of each `T: BatchSocket`, also `dyn BatchSocket` |
 ///
 /// Use any other UDP or Unix datagram socket by its descriptor: `socket.as_fd().recv_into(&mut batch)`, on Windows
-/// `socket.as_socket()`. Other families are untested, and packet sockets fail (`EINVAL`). tokio's sockets implement `AsyncBatchSocket` instead (feature `tokio`). To replace a
-/// socket in tests, implement the two required methods.
+/// `socket.as_socket()`. Other families are untested, and packet sockets fail (`EINVAL`). tokio's sockets implement
+/// `AsyncBatchSocket` instead (feature `tokio`). To replace a socket in tests, implement the two required methods.
 ///
 /// Stream sockets do not implement the trait: a send may count half a message as sent, and a receive finds no
 /// boundaries. Pass descriptors of datagram sockets only.
@@ -78,7 +78,7 @@ pub(crate) use implementations::forward;
 ///   call with a count, and fails again when you offer it again.
 /// - An asynchronous error is about an earlier datagram: `ConnectionRefused` on a connected socket, by ICMP. It fails one
 ///   call, or none if it arrives within a batch. [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) puts each into the
-///   [error queue](crate::error_queue).
+///   [error queue](crate::error_queue) while that has room.
 /// - With `ERRORS` on, Linux fails calls on an unconnected socket for datagrams to any destination. The crate repeats such a
 ///   call, or returns its count.
 /// - A call that a signal interrupts is repeated. With a timeout on the socket it returns

@@ -31,8 +31,8 @@ use crate::sys::{self, Backend, BorrowedSocket, RawAddr, RecvFlags, RecvResult, 
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A batch reserves at most `slots * (slot_len + 1024)` bytes of address space. Pages that no datagram has reached use
-/// no memory.
+/// A batch reserves at most `slots * (slot_len + 1024)` bytes of address space, and a page. Pages that no datagram has
+/// reached use no memory.
 ///
 /// Datagrams borrow the batch, so none can be used after the next receive:
 ///

@@ -61,8 +61,7 @@ impl SendQueue {
     ///
     /// The datagrams to each destination stay in order, and so do all datagrams to Unix sockets. A flush groups
     /// everything pushed since the previous flush or [`discard_front`](Self::discard_front) began, and sends it before later
-    /// pushes. It sorts first, which takes up to half a second for a million datagrams. Each datagram takes up to 8 bytes
-    /// more, which do not count against the bound.
+    /// pushes. It sorts first. Each datagram takes a few bytes more, which do not count against the bound.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg, SendQueue};

@@ -1,6 +1,7 @@
 //! Sends on a full socket wait for space, continue where they stopped, and lose nothing when dropped.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use mmsg::{AsyncBatchSocket, Offload, RecvBatch, SendMsg};
 use tokio::net::UdpSocket;
@@ -102,6 +103,25 @@ fn send_each_sends_or_reports_each_and_waits_until_writable() {
         assert_eq!(sent.expect("all errors were reported"), msgs.len());
         assert_eq!(got, payloads);
         assert_eq!(failed, bad.map(|i| (i, Some(errno::EMSGSIZE))));
+    });
+}
+
+#[test]
+fn a_dropped_send_each_has_sent_the_first_messages_and_taken_few_more() {
+    run(async {
+        let (near, far) = narrow();
+        let (payloads, mut given) = (numbered(COUNT, 8), 0);
+        let messages = payloads.iter().map(|data| SendMsg::new(data)).inspect(|_| given += 1);
+        let mut send = Box::pin(near.send_each(messages, |_, error| panic!("{error}")));
+        assert!(once(send.as_mut()).await.is_none(), "the socket is full");
+        drop(send);
+        let (mut batch, mut came) = (RecvBatch::new(256, 8), Vec::new());
+        let wait = Duration::from_millis(50);
+        while let Ok(Ok(_)) = tokio::time::timeout(wait, far.recv_into(&mut batch)).await {
+            came.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
+        }
+        assert_eq!(came, payloads[..came.len()]);
+        assert!((came.len()..=came.len() + 64).contains(&given), "{given} of {}", came.len());
     });
 }
 

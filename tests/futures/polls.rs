@@ -68,6 +68,30 @@ fn a_polled_receive_ends_with_the_socket() {
     });
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_error_of_the_socket_comes_with_the_next_datagram_of_a_polled_receive() {
+    run(async {
+        let ((near, addr), far) = (udp(), udp4());
+        let peer = far.local_addr().expect("it is bound");
+        near.connect(peer).await.expect("connecting only stores the peer");
+        near.writable().await.expect("tokio learns that it is");
+        let mut batch = RecvBatch::new(4, 32);
+        let mut receive = pin!(poll_fn(|cx| near.poll_recv_into(cx, &mut batch)));
+        assert!(once(receive.as_mut()).await.is_none());
+        drop(far);
+        near.try_send(b"lost").expect("loopback takes it");
+        let waiting =
+            tokio::time::timeout(std::time::Duration::from_millis(20), receive.as_mut()).await;
+        assert!(waiting.is_err(), "no datagram has come");
+        let far = std::net::UdpSocket::bind(peer).expect("it was free");
+        far.send_to(b"hello", addr).expect("loopback takes it");
+        let error = receive.as_mut().await.expect_err("of the lost one");
+        assert!(crate::common::is_refused(&error), "{error}");
+        assert_eq!(receive.await.expect("it is there"), 1);
+    });
+}
+
 /// Each sender has a waiter, and each is woken.
 #[cfg(unix)]
 #[test]

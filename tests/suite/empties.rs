@@ -10,6 +10,7 @@ use crate::common::recv::{data_of, fill, in_one_receive, memory, recv_msgs};
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, connected, settle, udp4};
 use crate::common::threads::Call;
+use crate::common::would_block;
 
 /// Ends reception. On an unconnected UDP socket, Linux does so and still returns "not connected".
 fn shut_down(socket: &UdpSocket) {
@@ -77,6 +78,7 @@ fn r8_a_socket_that_is_shut_down_gives_no_messages() {
         let mut batch = RecvBatch::new(40, 16);
         assert_eq!(socket.recv_into(&mut batch).expect("the end is no error"), 0);
         assert_eq!((batch.message_count(), batch.iter().count()), (0, 0));
+        assert!(would_block(socket.recv_more(&mut batch)));
     }
 }
 

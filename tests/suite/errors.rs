@@ -173,8 +173,10 @@ fn a_full_socket_is_no_error_of_a_message() {
     let numbers: Vec<_> = (0u16..2_000).map(u16::to_be_bytes).collect();
     let msgs: Vec<_> = numbers.iter().map(|data| SendMsg::new(data)).collect();
     let none = |index, error| panic!("message {index}: {error}");
-    let done = a.send_each(&msgs, none).expect("some are taken");
+    let mut given = 0;
+    let done = a.send_each(msgs.iter().inspect(|_| given += 1), none).expect("some are taken");
     assert!(0 < done && done < 2_000, "a Unix socket's queue is short: {done}");
+    assert!((done..=done + 256).contains(&given), "{given}");
     assert!(would_block(a.send_each(&msgs[done..], none)));
     assert!(would_block(a.send_batch(&msgs[done..])));
     let got = collect(&b, done);
