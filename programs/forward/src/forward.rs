@@ -13,7 +13,7 @@ use socket2::SockRef;
 use crate::Options;
 use crate::figures::Figures;
 use crate::outlet::{Outlet, Queues};
-use crate::sessions::{Session, Sessions};
+use crate::sessions::{Client, Session, Sessions};
 
 const LISTENER: Token = Token(0);
 const STOP: Token = Token(1);
@@ -184,13 +184,14 @@ impl Forwarder {
                 self.figures.to_upstreams.unfit += 1;
                 continue;
             };
-            let slot = self.session_of(client, now);
+            let reply = datagram.meta().reply_meta();
+            let slot = self.session_of((client, reply.source), now);
             let figures = &mut self.figures.to_upstreams;
             let Some((slot, session)) = slot.and_then(|n| Some((n, self.sessions.get(n)?))) else {
                 figures.no_session += 1;
                 continue;
             };
-            session.reply = datagram.meta().reply_meta();
+            session.reply = reply;
             if session.upstream.push(&SendMsg::new(datagram.data()), &mut self.queues, figures) {
                 self.to_flush.push(slot);
             }
@@ -219,7 +220,7 @@ impl Forwarder {
                 figures.unfit += 1;
                 continue;
             }
-            let msg = SendMsg::to(session.client, datagram.data()).with_meta(&session.reply);
+            let msg = SendMsg::to(session.client.0, datagram.data()).with_meta(&session.reply);
             self.listener.push(&msg, &mut self.queues, figures);
         }
         self.listener.flush(self.poll.registry(), &mut self.queues, figures)?;
@@ -242,7 +243,7 @@ impl Forwarder {
     }
 
     /// The client's session, opened if necessary; `None` if it cannot be opened.
-    fn session_of(&mut self, client: SocketAddr, now: Instant) -> Option<usize> {
+    fn session_of(&mut self, client: Client, now: Instant) -> Option<usize> {
         if let Some(slot) = self.sessions.find(client) {
             self.sessions.touch(slot, now);
             return Some(slot);

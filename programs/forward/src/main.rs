@@ -4,11 +4,12 @@
 //! cargo run --release -p forward -- 127.0.0.1:5300 127.0.0.1:5301 127.0.0.1:5302
 //! ```
 //!
-//! Each client (address and port) has a session until it is idle: a socket of its own, connected to the next upstream
-//! in turn. An upstream that refuses a datagram (ICMP) gets no new session for 30 seconds, and its session ends, so that the
-//! client's next datagram goes to another. Prints its address, and after SIGINT what it received, forwarded and dropped. Batches and GSO move the
-//! datagrams. Datagrams that a socket does not accept wait in a `SendQueue` (`outlet.rs`); a full queue drops and counts
-//! them. `forward.rs` is the event loop, on mio.
+//! Each client (address and port) has a session with each address that it asks, until it is idle: a socket of its own,
+//! connected to the next upstream in turn. An upstream that refuses a datagram (ICMP) gets no new session for 30
+//! seconds, and its session ends, so that the client's next datagram goes to another. Prints its address, and after
+//! SIGINT what it received, forwarded and dropped. Batches and GSO move the datagrams. Datagrams that a socket does not
+//! accept wait in a `SendQueue` (`outlet.rs`); a full queue drops and counts them. `forward.rs` is the event loop, on
+//! mio.
 //!
 //! Forged sources open sessions, too. A flood of them ends the sessions that are used less often than the table turns over.
 

@@ -14,9 +14,12 @@ use crate::outlet::Outlet;
 /// One source gets at most a quarter of the sessions, so it cannot keep others out.
 const SHARE: usize = 4;
 
+/// A client, and the address of this host that it asks, where that is known.
+pub type Client = (SocketAddr, Option<IpAddr>);
+
 /// A client and its socket to an upstream.
 pub struct Session {
-    pub client: SocketAddr,
+    pub client: Client,
     /// Makes replies leave from the address that the client sent to.
     pub reply: SendMeta,
     pub upstream: Outlet,
@@ -30,7 +33,7 @@ pub struct Session {
 pub struct Sessions {
     slots: Slab<Session>,
     /// Each client's slot, longest idle first.
-    by_client: LinkedHashMap<SocketAddr, usize, RandomState>,
+    by_client: LinkedHashMap<Client, usize, RandomState>,
     /// The slots of each source, in the same order.
     by_source: HashMap<IpAddr, LinkedHashSet<usize>>,
     max: usize,
@@ -38,7 +41,7 @@ pub struct Sessions {
 }
 
 /// The source of a client: its IPv4 address, or its IPv6 /64 network, since one host may own all of that.
-fn source(client: SocketAddr) -> IpAddr {
+fn source((client, _): Client) -> IpAddr {
     match client.ip().to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
         ip => ip,
@@ -55,7 +58,7 @@ impl Sessions {
         self.slots.len()
     }
 
-    pub fn find(&self, client: SocketAddr) -> Option<usize> {
+    pub fn find(&self, client: Client) -> Option<usize> {
         self.by_client.get(&client).copied()
     }
 
@@ -81,7 +84,7 @@ impl Sessions {
     }
 
     /// Opens a session in the next slot.
-    pub fn insert(&mut self, client: SocketAddr, outlet: Outlet, index: usize, now: Instant) {
+    pub fn insert(&mut self, client: Client, outlet: Outlet, index: usize, now: Instant) {
         let (reply, upstream, upstream_index) = (SendMeta::new(), outlet, index);
         let session = Session { client, reply, upstream, upstream_index, used: now };
         let slot = self.slots.insert(session);
@@ -91,7 +94,7 @@ impl Sessions {
 
     /// Makes room for a session of `client`: removes the longest idle session of its source if the source has its full
     /// share, or the longest idle of all if the table is full.
-    pub fn make_room(&mut self, client: SocketAddr) -> Option<Session> {
+    pub fn make_room(&mut self, client: Client) -> Option<Session> {
         let of_source = self.by_source.get(&source(client));
         let full = of_source.filter(|slots| slots.len() >= (self.max / SHARE).max(1));
         match full.and_then(|slots| slots.front()) {

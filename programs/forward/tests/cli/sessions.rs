@@ -14,7 +14,7 @@ use crate::kit::{
     Upstream, ask, assert_all_forwarded, client, client_from, forward, forward_with_limit, number,
     on_one_cpu, stop,
 };
-use crate::running::{PATIENCE, Program, Server, has_ipv6, loopbacks, receive};
+use crate::running::{self, PATIENCE, Program, Server, has_ipv6, loopbacks, receive};
 
 #[test]
 fn replies_come_back_to_who_asked_and_upstreams_take_turns() {
@@ -96,6 +96,28 @@ fn a_wildcard_listener_answers_from_the_address_that_was_asked() {
             assert_eq!(ask(&client, b"hello")[3..], *b"hello");
         }
     }
+}
+
+/// Its answers come after both questions.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_client_that_asks_two_addresses_is_answered_by_each() {
+    let upstream = running::client("127.0.0.1:0".parse().expect("an address"));
+    let to = upstream.local_addr().expect("it is bound");
+    let forward = forward("0.0.0.0:0", &[SocketAddr::from(([127, 0, 0, 1], to.port()))], &[]);
+    let client = running::client(forward.addr);
+    let (mut data, mut from) = ([0; 8], Vec::new());
+    for last in [1, 2] {
+        let asked = SocketAddr::from(([127, 0, 0, last], forward.addr.port()));
+        client.send_to(&[last], asked).expect("loopback takes it");
+        from.push(upstream.recv_from(&mut data).expect("it arrives").1);
+    }
+    for (last, from) in [1, 2].into_iter().zip(from) {
+        upstream.send_to(&[last], from).expect("loopback takes it");
+        let (_, asked) = client.recv_from(&mut data).expect("it is answered");
+        assert_eq!(asked.ip(), Ipv4Addr::new(127, 0, 0, last));
+    }
+    assert_all_forwarded(&stop(forward).to_clients, 2);
 }
 
 #[test]
