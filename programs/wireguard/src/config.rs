@@ -2,17 +2,21 @@
 //!
 //! No message repeats text of the file: messages end up in logs, and with one slip of the hand any line holds a key.
 
+use std::hash::RandomState;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::ops::RangeInclusive;
 use std::thread;
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use gotatun::device::Peer;
 use gotatun::x25519::{PublicKey, StaticSecret};
+use hashlink::LinkedHashMap;
 use ipnetwork::IpNetwork;
 
 /// The MTU that wg-quick gives a device on a path of 1,500 bytes.
 const MTU: u16 = 1420;
+const MTUS: RangeInclusive<u16> = 576..=9000;
 /// How often to look up a name that does not resolve yet. As for `wg`, each pause is a fifth longer.
 const LOOKUPS: u32 = 15;
 
@@ -52,8 +56,8 @@ impl Config {
                 ("[interface]", _) => match name.to_ascii_lowercase().as_str() {
                     "privatekey" => private_key = Some(key(name, value).map_err(at)?.into()),
                     "address" => addresses.extend(networks(name, value).map_err(at)?),
-                    "listenport" => port = number_of(name, value).map_err(at)?,
-                    "mtu" => mtu = number_of(name, value).map_err(at)?,
+                    "listenport" => port = number_of(name, value, 0..=u16::MAX).map_err(at)?,
+                    "mtu" => mtu = number_of(name, value, MTUS).map_err(at)?,
                     "fwmark" => mark = mark_of(value).map_err(at)?,
                     "dns" => note(at("DNS is ignored: set the resolvers by hand".to_owned())),
                     "saveconfig" => {
@@ -69,9 +73,6 @@ impl Config {
                 _ => return Err(at("a setting before [Interface]".to_owned())),
             }
         }
-        if !(576..=9000).contains(&mtu) {
-            return Err(format!("MTU {mtu} is not from 576 to 9000"));
-        }
         if let Some((line, _)) =
             peers.iter().find(|(_, peer)| *peer.public_key.as_bytes() == NO_KEY)
         {
@@ -86,16 +87,16 @@ impl Config {
 /// As for `wg`, a [Peer] with the key of an earlier one replaces what it sets, and always AllowedIPs and
 /// PersistentKeepalive.
 fn merged(all: impl Iterator<Item = Peer>) -> Vec<Peer> {
-    let mut peers = Vec::<Peer>::new();
+    let mut peers = LinkedHashMap::<_, Peer, RandomState>::default();
     for mut peer in all {
-        if let Some(at) = peers.iter().position(|earlier| earlier.public_key == peer.public_key) {
-            let earlier = peers.remove(at);
+        let key = peer.public_key.to_bytes();
+        if let Some(earlier) = peers.remove(&key) {
             peer.endpoint = peer.endpoint.or(earlier.endpoint);
             peer.preshared_key = peer.preshared_key.or(earlier.preshared_key);
         }
-        peers.push(peer);
+        peers.insert(key, peer);
     }
-    peers
+    peers.into_iter().map(|(_, peer)| peer).collect()
 }
 
 /// Why a name of [Interface], in lower case, ends the program.
@@ -122,7 +123,9 @@ fn read_peer(
         "allowedips" => peer.allowed_ips.extend(networks(name, value)?),
         "endpoint" => peer.endpoint = Some(endpoint(value, note)?),
         "persistentkeepalive" if value.eq_ignore_ascii_case("off") => peer.keepalive = None,
-        "persistentkeepalive" => peer.keepalive = Some(number_of(name, value)?).filter(|&s| s != 0),
+        "persistentkeepalive" => {
+            peer.keepalive = Some(number_of(name, value, 0..=u16::MAX)?).filter(|&s| s != 0);
+        }
         _ => {
             let known = "PublicKey, PresharedKey, AllowedIPs, Endpoint, PersistentKeepalive";
             return Err(format!("not a name of [Peer]: {known}"));
@@ -139,13 +142,10 @@ fn key(name: &str, value: &str) -> Result<[u8; 32], String> {
     })
 }
 
-/// A public key in the form of the file.
-pub fn encode(key: PublicKey) -> String {
-    STANDARD.encode(key)
-}
-
-fn number_of(name: &str, value: &str) -> Result<u16, String> {
-    value.parse().map_err(|_| format!("{name} is not a number from 0 to 65535"))
+fn number_of(name: &str, value: &str, range: RangeInclusive<u16>) -> Result<u16, String> {
+    let (min, max) = (range.start(), range.end());
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("{name} is not a number from {min} to {max}"))
 }
 
 fn mark_of(value: &str) -> Result<u32, String> {
@@ -201,7 +201,7 @@ mod tests {
     const KEY: &str = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=";
 
     fn parse(text: &str) -> Result<Config, String> {
-        let text = text.replace("KEY", KEY).replace("OTHER", &encode([7; 32].into()));
+        let text = text.replace("KEY", KEY).replace("OTHER", &STANDARD.encode([7; 32]));
         Config::parse(&text, &mut |_| {})
     }
 
@@ -256,7 +256,7 @@ mod tests {
             ("[Peer]\nPublicKeys = KEY", "line 2: not a name of [Peer]: PublicKey, "),
             ("[Interface]\n[Peer]\nPublicKey = KEY", "no PrivateKey in [Interface]"),
             ("[Interface]\nPrivateKey = KEY\n[Peer]", "line 3: this [Peer] has no PublicKey"),
-            ("[Interface]\nMTU = 100", "MTU 100 is not from 576 to 9000"),
+            ("[Interface]\nMTU = 100", "line 2: MTU is not a number from 576 to 9000"),
         ] {
             let said = parse(text).err().unwrap_or_else(|| panic!("no error: {text}"));
             assert!(said.starts_with(expected), "{text:?} gives {said:?}");

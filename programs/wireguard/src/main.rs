@@ -129,11 +129,10 @@ async fn serve(
         _ = term.recv() => Ok(()),
     };
     for peer in device.peers().await {
-        let (stats, key) = (peer.stats, config::encode(peer.peer.public_key));
-        say(format_args!(
-            "peer {key}: received {} bytes, sent {}\n",
-            stats.rx_bytes, stats.tx_bytes
-        ));
+        // Not by its key, which might be a private one by mistake.
+        let name = peer.peer.allowed_ips.first().map_or("-".to_owned(), ToString::to_string);
+        let (received, sent) = (peer.stats.rx_bytes, peer.stats.tx_bytes);
+        say(format_args!("peer {name}: received {received} bytes, sent {sent}\n"));
     }
     device.stop().await;
     ended

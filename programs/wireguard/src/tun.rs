@@ -74,7 +74,7 @@ impl Tun {
                 Ok(status) => status.to_string(),
                 Err(error) => error.to_string(),
             };
-            return Err(format!("ip address add {address} dev {name}: {why}"));
+            return Err(format!("an Address cannot be added to {name} by `ip`: {why}"));
         }
         let [reads, read, unfit, writes, written, rejected] = Default::default();
         let mtu = config.mtu;

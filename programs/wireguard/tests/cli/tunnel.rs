@@ -147,7 +147,9 @@ fn a_node_that_starts_again_is_reached_again() {
         assert_eq!(receive(&inner, &mut [0; 8]).expect("it comes"), 5);
         exchange(&far, FAR_INSIDE[0], 100_000);
         let counters = near.stop();
-        assert!(counters.contains(&format!("peer {}: received ", public(2))), "{counters}");
+        // By its network: in the place of its key, the file might have a private one.
+        assert!(counters.contains("peer 10.78.0.2/32: received "), "{counters}");
+        assert!(!counters.contains(&public(2)), "{counters}");
         assert_nothing_lost(&counters);
         assert_nothing_lost(&second.stop());
     });

@@ -91,3 +91,15 @@ fn a_device_that_is_deleted_ends_the_node() {
         assert_eq!(ended.err, ["error: TUN device wg0 is gone, or the UDP socket failed"]);
     });
 }
+
+#[test]
+fn g29_an_address_that_comes_twice_is_an_error_without_its_text() {
+    let test = "g29_an_address_that_comes_twice_is_an_error_without_its_text";
+    with_nodes(test, |_| {
+        let config = Config::new(1, &["10.78.0.1/24", "10.78.0.1/24"], 0).write(test, "wg0");
+        let ended = Program::start(WIREGUARD, [config]).wait();
+        let said = ended.err.concat();
+        assert_eq!(ended.status, Some(1), "{said}");
+        assert!(said.contains("an Address cannot be added") && !said.contains("10.78"), "{said}");
+    });
+}
