@@ -3,15 +3,15 @@
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 
-#[cfg(feature = "bytes")]
-use crate::recv::bufs::Buffers;
-use crate::recv::message::{Message, with_message};
+use crate::ancillary::RecvMeta;
+use crate::recv::datagram::Envelope;
+use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
+use crate::recv::received::Received;
+use crate::recv::scattered::Parts;
 use crate::send::coalesce::{GsoBatch, Segmenting};
 use crate::send::msg::SendMsg;
 use crate::send::wire::wire;
-#[cfg(feature = "bytes")]
-use crate::sys::WiredRecvs;
 use crate::sys::{
     self, AsSocket, Backend, BorrowedSocket, MAX_BATCH, RecvFlags, RecvStorage, SendFlags,
     SendStorage, Taken,
@@ -219,22 +219,16 @@ impl MmsgBuf {
         let backend = self.backend.unwrap_or_else(Backend::current);
         let taken = sys::recv(backend, socket, headers.wired(), RecvFlags::NONE)?;
         for (i, buffer) in buffers[..taken.count].iter().enumerate() {
-            with_message(&self.recv, i, buffer, each);
+            let result = self.recv.result(i);
+            let (source, control) = (self.recv.source(i, &result), self.recv.control(i, &result));
+            let mut meta = None;
+            RecvMeta::decode(control, &mut meta);
+            let meta = meta.as_ref().unwrap_or(&RecvMeta::NONE);
+            let received = Received::new(&result, buffer.len(), meta, || source);
+            let parts = Parts::one(&buffer[..received.len]);
+            each(i, Message::new(parts, received, Envelope::new(source, meta), control));
         }
         Ok(taken)
-    }
-
-    /// Receives a message into the spare capacity of each buffer, and calls `each` as [`recv_slices`](Self::recv_slices) does.
-    #[cfg(feature = "bytes")]
-    pub(crate) fn recv_bufs(
-        &mut self,
-        socket: BorrowedSocket<'_>,
-        bufs: &mut dyn Buffers,
-        each: &mut dyn FnMut(usize, Message<'_>),
-    ) -> io::Result<Taken> {
-        let backend = self.backend.unwrap_or_else(Backend::current);
-        let mut call = |wired: WiredRecvs<'_>| sys::recv(backend, socket, wired, RecvFlags::NONE);
-        bufs.receive(&mut self.recv, &mut call, each)
     }
 
     #[inline]

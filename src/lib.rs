@@ -109,7 +109,6 @@
 //! |---|---|
 //! | `tokio` | the calls as futures on tokio's sockets |
 //! | `mio` | the calls on mio's sockets |
-//! | `bytes` | `recv_bufs`: receives into the spare capacity of `BytesMut`, `Vec<u8>` and other buffers |
 //! | `tracing` | events (below) |
 //!
 //! No feature is on by default. If rustc does not find `recv_into` for a socket of tokio or mio ("no method named

@@ -8,8 +8,6 @@ use std::array;
 use std::io::{self, IoSliceMut};
 
 use crate::recv::batch::RecvBatch;
-#[cfg(feature = "bytes")]
-use crate::recv::bufs::Buffers;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
@@ -278,16 +276,5 @@ pub trait BatchSocket {
             }
         }
         Ok(sent)
-    }
-
-    /// For [`BatchSocketExt::recv_bufs`], which a `dyn BatchSocket` could not have.
-    #[cfg(feature = "bytes")]
-    #[doc(hidden)]
-    fn recv_any_bufs(
-        &self,
-        bufs: &mut dyn Buffers,
-        each: &mut dyn FnMut(usize, Message<'_>),
-    ) -> io::Result<usize> {
-        bufs.receive_by(&mut |buffers, each| self.recv_slices(buffers, each), each)
     }
 }

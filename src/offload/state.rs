@@ -9,8 +9,6 @@ use super::status::{GsoStatus, Status, Switch};
 use crate::ancillary::Ancillary;
 use crate::arena;
 use crate::recv::batch::RecvBatch;
-#[cfg(feature = "bytes")]
-use crate::recv::bufs::Buffers;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
@@ -307,23 +305,6 @@ impl BatchSocket for SocketWithState<'_> {
             each(i, message);
         };
         let result = arena::with(|arena| arena.recv_slices(self.socket, buffers, &mut count));
-        self.state.counters.received(&totals);
-        result.map(|taken| taken.count)
-    }
-
-    #[cfg(feature = "bytes")]
-    fn recv_any_bufs(
-        &self,
-        bufs: &mut dyn Buffers,
-        each: &mut dyn FnMut(usize, Message<'_>),
-    ) -> io::Result<usize> {
-        self.state.check_capacity(|| bufs.shortest())?;
-        let mut totals = RecvTotals::default();
-        let mut count = |i, message: Message<'_>| {
-            totals.add(&message.received);
-            each(i, message);
-        };
-        let result = arena::with(|arena| arena.recv_bufs(self.socket, bufs, &mut count));
         self.state.counters.received(&totals);
         result.map(|taken| taken.count)
     }

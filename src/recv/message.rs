@@ -9,7 +9,7 @@ use crate::recv::datagram::{
 };
 use crate::recv::received::{Received, Split};
 use crate::recv::scattered::Parts;
-use crate::sys::{ControlMessages, RawAddr, RecvResult, RecvStorage};
+use crate::sys::{ControlMessages, RawAddr, RecvResult};
 
 /// A received message: a single datagram or a coalesced message, with its metadata.
 ///
@@ -102,24 +102,6 @@ impl<'a> Message<'a> {
 }
 
 debug_without_payload!(Message);
-
-/// Calls `each` with message `i` of the last call, received into `memory`.
-#[inline]
-pub(crate) fn with_message(
-    headers: &RecvStorage,
-    i: usize,
-    memory: &[u8],
-    each: &mut dyn FnMut(usize, Message<'_>),
-) {
-    let result = headers.result(i);
-    let (source, control) = (headers.source(i, &result), headers.control(i, &result));
-    let mut meta = None;
-    RecvMeta::decode(control, &mut meta);
-    let meta = meta.as_ref().unwrap_or(&RecvMeta::NONE);
-    let received = Received::new(&result, memory.len(), meta, || source);
-    let parts = Parts::one(&memory[..received.len]);
-    each(i, Message::new(parts, received, Envelope::new(source, meta), control));
-}
 
 /// Iterates over the datagrams of one message: a single one, or each segment of a coalesced message.
 ///

@@ -1,8 +1,6 @@
 //! Receiving: memory for messages, and the datagrams in them.
 
 pub(crate) mod batch;
-#[cfg(feature = "bytes")]
-pub(crate) mod bufs;
 pub(crate) mod datagram;
 pub(crate) mod message;
 pub(crate) mod msg;

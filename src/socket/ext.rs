@@ -6,8 +6,6 @@ use std::time::Instant;
 
 use super::BatchSocket;
 use crate::recv::batch::RecvBatch;
-#[cfg(feature = "bytes")]
-use crate::recv::{bufs::Bufs, message::Message};
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::send::row::{self, ROW};
@@ -29,52 +27,6 @@ use crate::sys::{self, AsSocket};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait BatchSocketExt: BatchSocket {
-    /// Receives a message into the spare capacity of each of the first `bufs`, in order, and advances it by the message's
-    /// length, like tokio's `recv_buf_from`: no byte is zeroed or copied. Calls `each` with the buffer's index and the
-    /// message, as [`recv_slices`](BatchSocket::recv_slices) does, before the buffer advances. Waits for the first message
-    /// only. Returns how many came.
-    ///
-    /// For programs that keep datagrams or hand them to other threads: `Vec<u8>`, `BytesMut`, tokio's `ReadBuf` (its feature
-    /// `io-util`) and every other [`BufMut`](bytes::BufMut). What a buffer holds already stays before the message. A message
-    /// longer than the buffer's [chunk](bytes::BufMut::chunk_mut) is [`truncated`](Message::truncated).
-    ///
-    /// Every chunk must have at least `min_len` bytes, since a full `Vec` or `BytesMut` grows by 64 bytes when it is asked
-    /// for one. On an [`Offload`](crate::Offload) with GRO on, at least 65,527. See the
-    /// [cookbook](crate::guide::cookbook#datagrams-that-outlive-the-next-receive).
-    ///
-    /// A socket of your own receives by [`recv_slices`](BatchSocket::recv_slices), and the call copies.
-    ///
-    /// ```
-    /// use bytes::BytesMut;
-    /// use mmsg::BatchSocketExt;
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let mut bufs: Vec<_> = (0..8).map(|_| BytesMut::with_capacity(1500)).collect();
-    /// let mut from = Vec::with_capacity(8);
-    /// let n = socket.recv_bufs(&mut bufs, 1500, |_, message| from.push(message.addr()))?;
-    /// for (buf, from) in bufs.drain(..n).zip(from) {
-    ///     let datagram = buf.freeze(); // For another thread.
-    ///     println!("{} bytes from {from:?}", datagram.len());
-    /// #   assert_eq!(&datagram[..], b"hello");
-    /// }
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` if a chunk is shorter than `min_len`; the errors of [`recv_batch`](BatchSocket::recv_batch). Nothing was
-    /// received, and `each` was not called.
-    #[cfg(feature = "bytes")]
-    #[doc(alias("recv_buf", "recv_buf_from", "recvmmsg", "BufMut"))]
-    fn recv_bufs<B: bytes::BufMut>(
-        &self,
-        bufs: &mut [B],
-        min_len: usize,
-        mut each: impl FnMut(usize, Message<'_>),
-    ) -> io::Result<usize> {
-        self.recv_any_bufs(&mut Bufs { bufs, min_len }, &mut each)
-    }
-
     /// Sends the messages in order. If one fails, calls `on_error` with its index and error, and goes on.
     ///
     /// Returns how many messages were *handled*: sent, or reported to `on_error`. Subtract the reported ones to get the

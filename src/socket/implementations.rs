@@ -15,8 +15,6 @@ use std::sync::Arc;
 use super::BatchSocket;
 use crate::arena;
 use crate::recv::batch::RecvBatch;
-#[cfg(feature = "bytes")]
-use crate::recv::bufs::Buffers;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
@@ -53,15 +51,6 @@ impl BatchSocket for BorrowedSocket<'_> {
     ) -> io::Result<usize> {
         arena::with(|arena| arena.recv_slices(*self, buffers, each)).map(|taken| taken.count)
     }
-
-    #[cfg(feature = "bytes")]
-    fn recv_any_bufs(
-        &self,
-        bufs: &mut dyn Buffers,
-        each: &mut dyn FnMut(usize, Message<'_>),
-    ) -> io::Result<usize> {
-        arena::with(|arena| arena.recv_bufs(*self, bufs, each)).map(|taken| taken.count)
-    }
 }
 
 /// Implements [`BatchSocket`] for a type by the methods of another `BatchSocket`. A `cfg` stands at the item, where rustdoc
@@ -80,18 +69,12 @@ macro_rules! forward {
                     each: &mut dyn FnMut(usize, $crate::recv::message::Message<'_>)
                 );
                 flush(queue: &mut $crate::send::queue::SendQueue);
-                #[cfg(feature = "bytes")]
-                recv_any_bufs(
-                    bufs: &mut dyn $crate::recv::bufs::Buffers,
-                    each: &mut dyn FnMut(usize, $crate::recv::message::Message<'_>)
-                );
             }
         }
     };
     (@methods |$this:ident| $socket:expr, $(
-        $(#[$of_method:meta])? $method:ident ($($arg:ident: $arg_type:ty),*);
+        $method:ident ($($arg:ident: $arg_type:ty),*);
     )*) => {$(
-        $(#[$of_method])?
         #[inline]
         fn $method(&self, $($arg: $arg_type),*) -> std::io::Result<usize> {
             let $this = self;

@@ -56,8 +56,6 @@ pub(crate) use self::control_message::Layout;
 pub use self::control_message::{CONTROL_SPACE, ControlMessage, ControlMessages};
 pub(crate) use self::flags::flag_set;
 pub use self::flags::{RecvFlags, SendFlags};
-#[cfg(feature = "bytes")]
-pub use self::headers::WiredRecvs;
 pub(crate) use self::headers::{
     OpenHeader, RecvHeaders, RecvStorage, SendHeaders, SendStorage, Slots,
 };

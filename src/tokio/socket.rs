@@ -17,8 +17,6 @@ use super::waiter::SendWaiter;
 use super::{budget, wait};
 use crate::error_queue::{self, Report};
 use crate::recv::batch::RecvBatch;
-#[cfg(feature = "bytes")]
-use crate::recv::bufs::Bufs;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
@@ -313,54 +311,6 @@ pub trait AsyncBatchSocket: Sync {
         }
     }
 
-    /// Waits for a message, and receives those that are there, one into the spare capacity of each of the first `bufs`, like
-    /// [`BatchSocketExt::recv_bufs`](crate::BatchSocketExt::recv_bufs). Returns how many came.
-    ///
-    /// Cancel safe: a dropped future has received nothing.
-    ///
-    /// ```
-    /// use mmsg::AsyncBatchSocket;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
-    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
-    /// let mut bufs: Vec<_> = (0..8).map(|_| Vec::with_capacity(1500)).collect();
-    /// let count = socket.recv_bufs(&mut bufs, 1500, |_, message| println!("{:?}", message.addr())).await?;
-    /// # assert_eq!((count, &bufs[0][..]), (1, &b"hello"[..]));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of `BatchSocketExt::recv_bufs`.
-    #[cfg(feature = "bytes")]
-    #[doc(alias("recv_buf", "recv_buf_from"))]
-    fn recv_bufs<B: bytes::BufMut + Send>(
-        &self,
-        bufs: &mut [B],
-        min_len: usize,
-        mut each: impl FnMut(usize, Message<'_>) + Send,
-    ) -> impl Future<Output = io::Result<usize>> + Send
-    where
-        Self: Sized,
-    {
-        async move {
-            let (max, mut datagrams) = (bufs.len(), 0);
-            let mut each = |index, message: Message<'_>| {
-                datagrams += budget::received(&message);
-                each(index, message);
-            };
-            let mut bufs = Bufs { bufs, min_len };
-            let mut call =
-                || self.batch_call(&mut |socket| socket.recv_any_bufs(&mut bufs, &mut each));
-            let with_more = || call().map(|count| (count, false));
-            let count = wait::receive(self.tokio_socket(), max, with_more).await?;
-            budget::charge(iter::once(datagrams));
-            Ok(count)
-        }
-    }
-
     /// Receives into the slots of `batch`, like [`recv_into`](Self::recv_into), for a `poll_` function of your own.
     ///
     /// Uses tokio's one place for a task that polls, as tokio's `poll_recv_from` does: only the task of the last call is
@@ -437,49 +387,6 @@ pub trait AsyncBatchSocket: Sync {
             each(index, message);
         };
         let call = || self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each));
-        let count = ready!(wait::poll_receive(self.tokio_socket(), cx, max, call))?;
-        budget::charge(iter::once(datagrams));
-        Poll::Ready(Ok(count))
-    }
-
-    /// Receives into `bufs`, like [`recv_bufs`](Self::recv_bufs), for a `poll_` function of your own. Waits like
-    /// [`poll_recv_into`](Self::poll_recv_into).
-    ///
-    /// ```
-    /// use mmsg::AsyncBatchSocket;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
-    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
-    /// let mut bufs = [Vec::with_capacity(1500)];
-    /// let count = std::future::poll_fn(|cx| socket.poll_recv_bufs(cx, &mut bufs, 1500, |_, _| {})).await?;
-    /// assert_eq!((count, &bufs[0][..]), (1, &b"hello"[..]));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`recv_bufs`](Self::recv_bufs). `each` is not called then, nor while the call is pending.
-    #[cfg(feature = "bytes")]
-    #[doc(alias("poll_recv_buf"))]
-    fn poll_recv_bufs<B: bytes::BufMut>(
-        &self,
-        cx: &mut Context<'_>,
-        bufs: &mut [B],
-        min_len: usize,
-        mut each: impl FnMut(usize, Message<'_>),
-    ) -> Poll<io::Result<usize>>
-    where
-        Self: Sized,
-    {
-        let (max, mut datagrams) = (bufs.len(), 0);
-        let mut each = |index, message: Message<'_>| {
-            datagrams += budget::received(&message);
-            each(index, message);
-        };
-        let mut bufs = Bufs { bufs, min_len };
-        let call = || self.batch_call(&mut |socket| socket.recv_any_bufs(&mut bufs, &mut each));
         let count = ready!(wait::poll_receive(self.tokio_socket(), cx, max, call))?;
         budget::charge(iter::once(datagrams));
         Poll::Ready(Ok(count))

@@ -4,8 +4,6 @@
 #![cfg_attr(not(unix), allow(unused_imports))]
 
 mod batches;
-#[cfg(all(feature = "bytes", feature = "tokio"))]
-mod bufs;
 mod empties;
 mod errors;
 mod families;

@@ -3,6 +3,5 @@
 mod recv;
 mod send;
 
-pub(crate) use recv::{RecvHeaders, Slots};
-pub use recv::{RecvStorage, WiredRecvs};
+pub(crate) use recv::{RecvHeaders, RecvStorage, Slots, WiredRecvs};
 pub(crate) use send::{OpenHeader, SendHeaders, SendStorage, WiredSends};

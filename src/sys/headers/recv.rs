@@ -4,7 +4,6 @@
 //! ```text
 //! headers  [ header 0  ][ header 1  ] ...   name, buffers, control: pointers
 //! names    [ name 0    ][ name 1    ] ...   a source address each
-//! iovecs   [ iovec 0   ][ iovec 1   ] ...   one for each header; a scattered message brings its own
 //! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
 //! ```
 
@@ -15,8 +14,6 @@ mod tests;
 
 use std::io::{self, IoSliceMut};
 use std::marker::PhantomData;
-#[cfg(feature = "bytes")]
-use std::mem::MaybeUninit;
 use std::slice::ChunksExactMut;
 
 use crate::sys::addr::{NAME_LEN, Name, RawAddr, RawAddrRef};
@@ -28,10 +25,9 @@ use crate::sys::zeroed::{Zeroed, grow};
 
 /// Storage for the headers of a batch to receive.
 #[derive(Debug)]
-pub struct RecvStorage {
+pub(crate) struct RecvStorage {
     headers: Zeroed<Header>,
     names: Zeroed<Name>,
-    iovecs: Zeroed<Buffer>,
     controls: Zeroed<Control>,
     /// The number of headers, from the first, that a call may have written to since they were set.
     touched: usize,
@@ -42,7 +38,6 @@ impl RecvStorage {
         Self {
             headers: Zeroed::empty(),
             names: Zeroed::empty(),
-            iovecs: Zeroed::empty(),
             controls: Zeroed::empty(),
             touched: 0,
         }
@@ -67,8 +62,8 @@ impl RecvStorage {
     #[cold]
     fn resize(&mut self, n: usize) -> io::Result<()> {
         let (headers, names) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
-        let (iovecs, controls) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
-        (self.headers, self.names, self.iovecs, self.controls) = (headers, names, iovecs, controls);
+        self.controls = Zeroed::try_new(n)?;
+        (self.headers, self.names) = (headers, names);
         Ok(())
     }
 
@@ -95,14 +90,6 @@ impl RecvStorage {
     #[inline]
     pub(crate) fn source(&self, i: usize, result: &RecvResult) -> RawAddrRef<'_> {
         RawAddrRef::new(&self.names[i], result.source_len)
-    }
-
-    /// The start of the memory that [`push_uninit`](RecvHeaders::push_uninit) gave message `i`, and how many bytes the last
-    /// call wrote there: none if there was no call.
-    #[cfg(feature = "bytes")]
-    #[inline]
-    pub(crate) fn written(&self, i: usize) -> (*const u8, usize) {
-        (self.iovecs[i].start(), self.headers[i].len())
     }
 
     /// The control data of message `i` with this result. Valid if it was received into the storage.
@@ -156,21 +143,6 @@ impl<'a> RecvHeaders<'a> {
         Ok(())
     }
 
-    /// Points the next header at memory for a message. The caller has reserved capacity.
-    #[cfg(feature = "bytes")]
-    #[inline]
-    pub(crate) fn push_uninit(&mut self, memory: &'a mut [MaybeUninit<u8>]) {
-        // Wine reports no length of a truncated message, which then counts as long as its memory.
-        #[cfg(windows)]
-        memory.fill(MaybeUninit::new(0));
-        let (storage, i) = (&mut *self.storage, self.len);
-        *storage.iovecs.at(i) = Buffer::new(memory.as_mut_ptr().cast(), memory.len());
-        let header = storage.headers.at(i);
-        header.set_buffers(storage.iovecs.pointer(i), 1);
-        reset(header, storage.names.pointer(i).cast(), storage.controls.pointer(i).cast());
-        self.len += 1;
-    }
-
     /// The headers, for the call.
     #[inline]
     pub(crate) fn wired(self) -> WiredRecvs<'a> {
@@ -185,14 +157,14 @@ impl<'a> RecvHeaders<'a> {
 fn reset(header: &mut Header, name: *mut u8, control: *mut u8) {
     header.set_name(name, NAME_LEN);
     header.set_control(control, CONTROL_SPACE);
-    header.clear_result();
+    header.clear_flags();
 }
 
 /// Headers to receive into. Safe code can only read them.
 ///
 /// Invariant 1 (ARCHITECTURE.md), which makes the system call sound: each header's name, buffers and control data are
 /// writable for `'h` and used by nobody else, with the lengths in the header.
-pub struct WiredRecvs<'h> {
+pub(crate) struct WiredRecvs<'h> {
     headers: &'h mut [Header],
     /// The index of the first header in its storage.
     first: usize,
@@ -247,7 +219,8 @@ const LINE: usize = 64;
 /// Memory for messages of up to `slot_len` bytes. Each slot has a header that is set up once.
 ///
 /// ```text
-/// storage  the headers, each with an iovec and memory for a source address and control data
+/// storage  the headers, each with memory for a source address and control data
+/// buffers  [ buffer 0  ][ buffer 1  ] ...
 /// payload  ... [ slot 0    ][ slot 1    ] ...
 /// ```
 ///
@@ -255,12 +228,14 @@ const LINE: usize = 64;
 /// first slot begins a page, and the others begin cache lines. `payload` has a spare page for that: an allocation aligned
 /// to a page would be zeroed by writing to it, and unused slots would take memory.
 ///
-/// Invariant 3 (ARCHITECTURE.md): header `i` points at name `i`, iovec `i` and control `i`; iovec `i` points at slot `i`;
+/// Invariant 3 (ARCHITECTURE.md): header `i` points at name `i`, buffer `i` and control `i`; buffer `i` points at slot `i`;
 /// nothing else points there. All of them are [`Zeroed`], so they stay in place when this moves. `storage` is never resized,
 /// and its headers never point elsewhere.
 #[derive(Debug)]
 pub(crate) struct Slots {
     storage: RecvStorage,
+    /// One for each slot. Only the kernel reads them.
+    buffers: Zeroed<Buffer>,
     payload: Zeroed<u8>,
     /// Bytes of `payload` before the first slot.
     offset: usize,
@@ -278,24 +253,25 @@ impl Slots {
         let stride = slot_len.next_multiple_of(LINE);
         let payload = Zeroed::<u8>::try_new(slots * stride + PAGE)?;
         let offset = payload.pointer(0).cast_const().align_offset(PAGE).min(PAGE);
-        let mut storage = RecvStorage::new();
-        storage.resize(slots)?;
+        let (storage, buffers) = (RecvStorage::new(), Zeroed::try_new(slots)?);
+        let mut new = Self { storage, buffers, payload, offset, stride, slot_len };
+        new.storage.resize(slots)?;
         for i in 0..slots {
-            let slot = payload.pointer(offset + i * stride);
-            *storage.iovecs.at(i) = Buffer::new(slot, slot_len);
-            storage.headers.at(i).set_buffers(storage.iovecs.pointer(i), 1);
+            let slot = new.payload.pointer(offset + i * stride);
+            *new.buffers.at(i) = Buffer::new(slot, slot_len);
+            new.storage.headers.at(i).set_buffers(new.buffers.pointer(i), 1);
         }
-        storage.touched = slots;
-        Ok(Self { storage, payload, offset, stride, slot_len })
+        new.storage.touched = slots;
+        Ok(new)
     }
 
     /// The headers of `count` slots from `first` on, for the call. Sets the fields that earlier calls overwrote.
     #[inline]
     pub(crate) fn wired(&mut self, first: usize, count: usize) -> WiredRecvs<'_> {
-        let RecvStorage { headers, names, iovecs, controls, touched } = &mut self.storage;
+        let RecvStorage { headers, names, controls, touched } = &mut self.storage;
         for i in first..*touched {
             let header = headers.at(i);
-            debug_assert!(std::ptr::eq(header.buffers().0, iovecs.pointer(i)));
+            debug_assert!(std::ptr::eq(header.buffers().0, self.buffers.pointer(i)));
             reset(header, names.pointer(i).cast(), controls.pointer(i).cast());
         }
         // SAFETY: invariant 3; `self` is borrowed exclusively until the call has returned.

@@ -136,7 +136,7 @@ impl<'a> SendHeaders<'a> {
         let header = self.storage.headers.at(self.len);
         header.set_name(name, name_len.min(NAME_LEN));
         header.set_control(ptr::null(), 0);
-        header.clear_result();
+        header.clear_flags();
         let mut open = OpenHeader { headers: self };
         match payload {
             Payload::One(data) => open.set_buffer(data.as_ptr(), data.len()),

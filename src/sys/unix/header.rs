@@ -97,8 +97,8 @@ impl Header {
     }
 
     #[inline(always)]
-    pub(crate) fn clear_result(&mut self) {
-        (self.0.msg_hdr.msg_flags, self.0.msg_len) = (0, 0);
+    pub(crate) fn clear_flags(&mut self) {
+        self.0.msg_hdr.msg_flags = 0;
     }
 
     /// Bytes of the received message.

@@ -91,8 +91,8 @@ impl Header {
     }
 
     #[inline]
-    pub(crate) fn clear_result(&mut self) {
-        (self.msg.dwFlags, self.received) = (0, 0);
+    pub(crate) fn clear_flags(&mut self) {
+        self.msg.dwFlags = 0;
     }
 
     /// Bytes of the received message.
