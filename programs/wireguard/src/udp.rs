@@ -24,7 +24,7 @@ const SENT_AT_ONCE: usize = 256;
 const SLOTS: usize = 16;
 /// Bytes of a buffer from gotatun's pool, which keeps 4,000.
 pub const POOLED: usize = 4096;
-/// Bytes of longer datagrams that may wait in gotatun. Its queue takes 4,000 of them, which could be 250 MiB.
+/// Bytes of longer messages that may wait in gotatun. Its queue takes 4,000 packets, which could be 250 MiB.
 const LONG_BYTES: usize = 6 << 20;
 /// The first byte of a handshake initiation.
 const INITIATION: u8 = 1;
@@ -150,7 +150,7 @@ impl UdpSend for Transport {
 /// What gotatun passes to each receive.
 pub struct Received {
     batch: RecvBatch,
-    /// For each long datagram in gotatun, oldest first, a handle to its memory, and its length.
+    /// For each long message in gotatun, oldest first, a handle to its memory, and its length.
     long: VecDeque<(BytesMut, usize)>,
     long_bytes: usize,
 }
@@ -161,22 +161,22 @@ impl Default for Received {
     }
 }
 
-/// A long datagram as a packet, unless too many bytes of these wait.
-fn long(held: &mut VecDeque<(BytesMut, usize)>, bytes: &mut usize, data: &[u8]) -> Option<Packet> {
-    // The memory can be reclaimed once gotatun has dropped the packet.
+/// A copy of a long message, which its datagrams share, unless too many bytes of these wait.
+fn long(held: &mut VecDeque<(BytesMut, usize)>, sum: &mut usize, data: &[u8]) -> Option<BytesMut> {
+    // The memory can be reclaimed once gotatun has dropped all packets.
     while let Some((handle, len)) = held.front_mut()
         && handle.try_reclaim(*len)
     {
-        *bytes -= *len;
+        *sum -= *len;
         held.pop_front();
     }
-    if *bytes + data.len() > LONG_BYTES {
+    if data.len() <= POOLED || *sum + data.len() > LONG_BYTES {
         return None;
     }
-    let mut buffer = BytesMut::from(data);
-    *bytes += data.len();
-    held.push_back((buffer.split_to(0), data.len()));
-    Some(Packet::from_bytes(buffer))
+    let mut copy = BytesMut::from(data);
+    *sum += data.len();
+    held.push_back((copy.split_to(0), data.len()));
+    Some(copy)
 }
 
 impl UdpRecv for Transport {
@@ -208,20 +208,18 @@ impl UdpRecv for Transport {
             // gotatun compares sources with endpoints, where IPv4 addresses are not mapped to IPv6.
             source.set_ip(source.ip().to_canonical());
             locked(asked).heard(source, message.meta().reply_meta());
+            let mut copy = long(held, long_bytes, message.data());
             for datagram in message.datagrams() {
                 let data = datagram.data();
-                let packet = if data.len() > POOLED {
-                    long(held, long_bytes, data)
-                } else {
-                    let mut packet = pool.get();
-                    packet.buf_mut().clear();
-                    packet.buf_mut().extend_from_slice(data);
-                    Some(packet)
+                let packet = match &mut copy {
+                    Some(copy) => Packet::from_bytes(copy.split_to(data.len())),
+                    None if data.len() <= POOLED => pool.get().overwrite_with(data),
+                    None => {
+                        dropped.fetch_add(1, Relaxed);
+                        continue;
+                    }
                 };
-                match packet {
-                    Some(packet) => packets.push((packet, source)),
-                    None => _ = dropped.fetch_add(1, Relaxed),
-                }
+                packets.push((packet, source));
             }
         }
         Ok(())
