@@ -169,7 +169,9 @@ impl RecvBatch {
     /// ```
     #[must_use]
     pub fn datagram_count(&self) -> usize {
-        self.messages().map(|message| message.datagrams().len()).sum()
+        // Only a message with metadata can be coalesced.
+        let count = |i: usize| self.metas[i].as_ref().map_or(1, |_| self.get(i).datagrams().len());
+        (0..self.len).map(count).sum()
     }
 
     /// Whether the last receive returned no message.

@@ -14,9 +14,10 @@ const MAX: usize = u8::MAX as usize;
 /// Charges a unit for each of these datagrams, at most those that are left. The next call then yields.
 ///
 /// tokio has charged the first: the one for the attempt.
-pub(super) fn charge(datagrams: impl Iterator<Item = usize>) {
-    let mut cx = Context::from_waker(Waker::noop());
-    for _ in datagrams.flat_map(|count| 0..count).take(MAX).skip(1) {
+#[inline]
+pub(super) fn charge(datagrams: usize) {
+    for _ in 1..datagrams.min(MAX) {
+        let mut cx = Context::from_waker(Waker::noop());
         match coop::has_budget_remaining().then(|| coop::poll_proceed(&mut cx)) {
             Some(Poll::Ready(unit)) => unit.made_progress(),
             _ => return,
@@ -29,7 +30,8 @@ pub(super) fn received(message: &Message<'_>) -> usize {
     message.datagrams().len()
 }
 
-/// The datagrams that a message is sent as.
-pub(super) fn sent(msg: &SendMsg<'_>) -> usize {
-    own_segment_size(msg).map_or(1, |size| msg.len().div_ceil(size.into()))
+/// The datagrams that messages are sent as.
+pub(super) fn sent(msgs: &[SendMsg<'_>]) -> usize {
+    let datagrams = |msg| own_segment_size(msg).map_or(1, |size| msg.len().div_ceil(size.into()));
+    msgs.iter().map(datagrams).sum()
 }

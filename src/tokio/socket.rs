@@ -1,10 +1,10 @@
 //! [`AsyncBatchSocket`], the batch calls as futures.
 
 use std::borrow::Borrow;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::iter;
-use std::mem::MaybeUninit;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -21,18 +21,16 @@ use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::send::row::{self, ROW, Row};
+use crate::send::row::{self, ROW};
 use crate::socket::{BatchSocket, OfferSize, is_temporary};
 
-/// Messages that the future of [`send_each`](AsyncBatchSocket::send_each) holds while it waits.
-const FUTURE_ROW: usize = 64;
 /// A deadline farther away than this is moved to here.
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The calls of [`BatchSocket`] as futures, for tokio's sockets (feature `tokio`).
 ///
-/// Needs a tokio runtime with I/O and time enabled (`enable_all`): in another, the first call that waits panics. Poll each
-/// future within one runtime.
+/// Needs a tokio runtime with I/O and time enabled (`enable_all`): in another, the first call of a thread that waits panics.
+/// Poll each future within one runtime.
 ///
 /// Implemented for tokio's `UdpSocket`; on Unix also for its `UnixDatagram`, and for
 /// [`AsyncFd<T>`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) of another non-blocking datagram
@@ -74,12 +72,13 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///   again. See [the guide](crate::guide::tokio#after-an-error).
 /// - Each datagram costs one unit of the task's cooperative budget, as with tokio's own calls. A call takes its whole
 ///   batch, and the next one yields: between two turns of another task at most tokio's 128 datagrams pass, and one batch.
-/// - A future allocates only if its call is the largest of its thread so far.
+/// - A future allocates only if its call is the largest of its thread so far. That of [`send_each`](Self::send_each) also
+///   allocates for the messages that a full socket does not take.
 ///
 /// # Cancel safety
 ///
 /// A dropped future loses nothing, except that of [`send_each`](Self::send_each): it may have sent some messages and taken
-/// up to 64 more from its iterator. Use a [`SendQueue`] for sends that may be dropped.
+/// up to 256 more from its iterator. Use a [`SendQueue`] for sends that may be dropped.
 ///
 /// # Tasks
 ///
@@ -165,7 +164,7 @@ pub trait AsyncBatchSocket: Sync {
                 self.batch_call(&mut |socket| socket.recv_batch(msgs)).map(|count| (count, false))
             };
             let count = wait::receive(self.tokio_socket(), max, call).await?;
-            budget::charge(msgs[..count].iter().map(|msg| budget::received(&msg.message())));
+            budget::charge(msgs[..count].iter().map(|msg| budget::received(&msg.message())).sum());
             Ok(count)
         }
     }
@@ -193,7 +192,7 @@ pub trait AsyncBatchSocket: Sync {
                 Ok((count, self.is_kernels() && batch.drained()))
             };
             wait::receive(self.tokio_socket(), max, call).await?;
-            budget::charge(batch.messages().map(|message| budget::received(&message)));
+            budget::charge(batch.datagram_count());
             Ok(batch.message_count())
         }
     }
@@ -256,7 +255,7 @@ pub trait AsyncBatchSocket: Sync {
                     },
                 }
                 let added = (held..batch.message_count()).filter_map(|i| batch.message(i));
-                budget::charge(added.map(|message| budget::received(&message)));
+                budget::charge(added.map(|message| budget::received(&message)).sum());
                 if batch.message_count() <= held {
                     break;
                 }
@@ -306,7 +305,7 @@ pub trait AsyncBatchSocket: Sync {
             let mut call = || self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each));
             let with_more = || call().map(|count| (count, false));
             let count = wait::receive(self.tokio_socket(), max, with_more).await?;
-            budget::charge(iter::once(datagrams));
+            budget::charge(datagrams);
             Ok(count)
         }
     }
@@ -342,7 +341,7 @@ pub trait AsyncBatchSocket: Sync {
         let max = batch.slots();
         let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
         ready!(wait::poll_receive(self.tokio_socket(), cx, max, call))?;
-        budget::charge(batch.messages().map(|message| budget::received(&message)));
+        budget::charge(batch.datagram_count());
         Poll::Ready(Ok(batch.message_count()))
     }
 
@@ -388,7 +387,7 @@ pub trait AsyncBatchSocket: Sync {
         };
         let call = || self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each));
         let count = ready!(wait::poll_receive(self.tokio_socket(), cx, max, call))?;
-        budget::charge(iter::once(datagrams));
+        budget::charge(datagrams);
         Poll::Ready(Ok(count))
     }
 
@@ -420,7 +419,7 @@ pub trait AsyncBatchSocket: Sync {
         async move {
             let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
             let sent = wait::send(self.tokio_socket(), msgs.len(), call).await?;
-            budget::charge(msgs[..sent].iter().map(budget::sent));
+            budget::charge(budget::sent(&msgs[..sent]));
             Ok(sent)
         }
     }
@@ -470,7 +469,7 @@ pub trait AsyncBatchSocket: Sync {
                 }
                 result => {
                     let sent = result?.min(msgs.len());
-                    budget::charge(msgs[..sent].iter().map(budget::sent));
+                    budget::charge(budget::sent(&msgs[..sent]));
                     return Poll::Ready(Ok(sent));
                 }
             }
@@ -500,8 +499,8 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// # Errors
     ///
-    /// `WriteZero` if an implementation of your own sends nothing and returns no error. Every other error goes to
-    /// `on_error`, also that of a runtime that shuts down.
+    /// `WriteZero` if an implementation of your own sends nothing and returns no error, and the error of a runtime that shuts
+    /// down. Every other error goes to `on_error`.
     #[doc(alias("sendmmsg", "send_to"))]
     fn send_each<'m, M>(
         &self,
@@ -514,21 +513,36 @@ pub trait AsyncBatchSocket: Sync {
     {
         let mut msgs = msgs.into_iter().map(|msg| *msg.borrow()).fuse();
         async move {
-            let (mut handled, mut offer) = (0, OfferSize::new());
+            // `kept` has what was taken from the iterator and not sent. A row would take 22 kB in the future.
+            let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), VecDeque::new());
             loop {
-                let mut row: Row<'m, FUTURE_ROW> = [const { MaybeUninit::uninit() }; FUTURE_ROW];
-                let row = row::fill(&mut row, FUTURE_ROW, &mut msgs);
-                let mut left = row;
-                while !left.is_empty() {
-                    let offered = &left[..left.len().min(offer.count)];
-                    let sent = self.send_batch(offered).await;
-                    let failed = |error| on_error(handled, error);
-                    let done = offer.record(offered.len(), sent, failed)?;
-                    wait::require_progress(done)?;
-                    handled += done;
-                    left = &left[done..];
+                let (mut offered, mut datagrams) = (0, 0);
+                let mut send = |socket: &dyn BatchSocket| {
+                    let mut next = iter::from_fn(|| kept.pop_front().or_else(|| msgs.next()));
+                    let mut row = row::row();
+                    let row = row::fill(&mut row, offer.count, &mut next);
+                    offered = row.len();
+                    let result = socket.send_batch(row);
+                    let sent = result.as_ref().map_or(0, |sent| offered.min(*sent));
+                    datagrams = budget::sent(&row[..sent]);
+                    row[sent..].iter().rev().for_each(|msg| kept.push_front(*msg));
+                    result
+                };
+                let call = || self.batch_call(&mut send);
+                let sent = wait::send(self.tokio_socket(), ROW, call).await;
+                budget::charge(datagrams);
+                if offered == 0 {
+                    return sent.map(|_| handled);
                 }
-                if row.len() < FUTURE_ROW {
+                let failed = |error| {
+                    on_error(handled, error);
+                    kept.pop_front();
+                };
+                let is_last = offered < offer.count;
+                let done = offer.record(offered, sent, failed)?;
+                wait::require_progress(done)?;
+                handled += done;
+                if is_last && kept.is_empty() {
                     return Ok(handled);
                 }
             }
@@ -686,11 +700,11 @@ async fn flush_row(
         let row = queue.fill(&mut row, max);
         offered = row.len();
         let sent = socket.send_batch(row)?.min(offered);
-        datagrams = row[..sent].iter().map(budget::sent).sum();
+        datagrams = budget::sent(&row[..sent]);
         queue.advance(sent);
         Ok(sent)
     };
     let sent = wait::send(socket.tokio_socket(), max, || socket.batch_call(&mut send)).await;
-    budget::charge(iter::once(datagrams));
+    budget::charge(datagrams);
     (offered, sent)
 }

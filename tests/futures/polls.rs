@@ -155,8 +155,7 @@ fn a_polled_send_of_no_messages_waits_for_space() {
 /// A runtime without time is found out by the first call that waits, not by the first ICMP error.
 #[test]
 fn g1_a_runtime_without_time_is_found_out_by_the_first_wait() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-    runtime.expect("a runtime").block_on(async {
+    let first_wait = async {
         let (socket, addr) = udp();
         let received = tokio::spawn(async move {
             let mut batch = RecvBatch::new(4, 32);
@@ -170,5 +169,24 @@ fn g1_a_runtime_without_time_is_found_out_by_the_first_wait() {
         let (socket, _) = udp();
         socket.writable().await.expect("tokio learns that it is");
         assert_eq!(socket.send_batch(&[SendMsg::to(addr, b"x")]).await.expect("it is taken"), 1);
+    };
+    // Each thread asks once.
+    let with_thread = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        runtime.expect("a runtime").block_on(first_wait);
+    };
+    std::thread::scope(|scope| scope.spawn(with_thread).join().expect("no check failed"));
+}
+
+#[test]
+fn a_runtime_that_shuts_down_ends_a_send_of_each_with_its_error() {
+    let ended = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ended = ended.expect("a runtime");
+    let (socket, addr) = ended.block_on(async { udp() });
+    drop(ended);
+    run(async {
+        let msgs = [SendMsg::to(addr, b"x"); 3];
+        let error = |_, error| panic!("it is about no message: {error}");
+        socket.send_each(msgs, error).await.expect_err("nothing tells when the socket is writable");
     });
 }

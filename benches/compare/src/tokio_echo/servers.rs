@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, BufRead, BufReader, IoSliceMut, Write};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
@@ -53,7 +54,7 @@ pub fn ways(flavor: Flavor, sockets: usize) -> Vec<&'static str> {
     match flavor {
         Flavor::Blocking => vec!["std", "mmsg", "mmsg Offload"],
         // binger-udp answers some of 1,000 sockets and then none.
-        _ if sockets > 1 => vec!["tokio", "quinn-udp", "mmsg", "mmsg Offload"],
+        _ if sockets > 1 => vec!["tokio", "quinn-udp", "mmsg", "mmsg one batch", "mmsg Offload"],
         _ => vec!["tokio", "quinn-udp", "binger-udp", "mmsg", "mmsg Offload"],
     }
 }
@@ -192,6 +193,7 @@ pub fn task(way: &str, socket: UdpSocket, few: bool) -> Task {
                 async move { by_mmsg(own(socket)?, RecvBatch::new(slots(SLOTS), SLOT_LEN)).await },
             )
         }
+        "mmsg one batch" => Box::pin(by_one_batch(socket)),
         "mmsg Offload" => Box::pin(async move {
             let batch = RecvBatch::new(slots(COALESCED_SLOTS), COALESCED_LEN);
             by_offload(Offload::new(own(socket)?)?, batch).await
@@ -298,6 +300,28 @@ macro_rules! in_batches {
 }
 in_batches!(by_mmsg, tokio::net::UdpSocket);
 in_batches!(by_offload, Offload<tokio::net::UdpSocket>);
+
+thread_local! {
+    /// The batch of all sockets of a thread.
+    static BATCH: RefCell<RecvBatch> = RefCell::new(RecvBatch::new(SLOTS, SLOT_LEN));
+}
+
+/// As the guide shows it for many sockets with few datagrams each.
+async fn by_one_batch(socket: UdpSocket) -> io::Result<Infallible> {
+    let socket = own(socket)?;
+    loop {
+        socket.readable().await?;
+        BATCH.with_borrow_mut(|batch| {
+            match socket.try_io(Interest::READABLE, || socket.as_fd().recv_into(batch)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+                received => received?,
+            };
+            // A full socket loses replies, and then the run fails.
+            let replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
+            socket.as_fd().send_each(replies, |_, error| eprintln!("reply: {error}"))
+        })?;
+    }
+}
 
 fn blocking(way: &str, sockets: Vec<UdpSocket>) -> io::Result<Infallible> {
     let socket = sockets.into_iter().next().ok_or(io::ErrorKind::InvalidInput)?;
