@@ -308,6 +308,19 @@ fn m3_raw_messages_of_any_length_are_sent_beside_options() {
     }
 }
 
+/// IPv4 has no limit of 0, which IPv6 takes.
+#[test]
+fn a_hop_limit_of_0_goes_to_a_connected_peer_on_ipv6() {
+    let (from, to) = (udp6(), udp6());
+    from.connect(addr(&to)).expect("connecting only stores the peer");
+    enable_all(&to, Ancillary::HOP_LIMIT);
+    let none = SendMeta::new().with_hop_limit(0);
+    assert_eq!(from.send_batch(&[SendMsg::new(b"data").with_meta(&none)]).expect("it is taken"), 1);
+    let mut batch = RecvBatch::new(1, 16);
+    assert_eq!(to.recv_into(&mut batch).expect("it is there"), 1);
+    assert_eq!(batch.iter().next().expect("one").meta().hop_limit, Some(0));
+}
+
 /// A datagram that `server` received at 127.0.0.7, and its client.
 fn asked_at_another_address(server: &UdpSocket) -> (UdpSocket, RecvBatch) {
     enable_all(server, Ancillary::DEST);

@@ -3,12 +3,12 @@
 
 use std::pin::pin;
 
-use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch};
+use mmsg::{Ancillary, AsyncBatchSocket, BatchSocket, Offload, RecvBatch};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::{once, run, udp};
-use crate::common::sockets::{settle, udp4};
+use crate::common::sockets::{addr, settle, udp4};
 
 /// Whether tokio takes the socket for readable.
 async fn is_readable(socket: &UdpSocket) -> bool {
@@ -66,5 +66,18 @@ fn g21_the_only_datagram_of_an_idle_socket_leaves_it_not_readable() {
         assert!(after_a_wait(&plain, &mut batch, 2).await);
         assert!(after_a_wait(&udp().0, &mut RecvBatch::new(1, 32), 1).await);
         assert!(after_a_wait(&Forwards(udp().0), &mut batch, 1).await);
+    });
+}
+
+/// An error may have ended the call, with messages left.
+#[cfg(target_os = "linux")]
+#[test]
+fn g21_a_socket_with_a_report_stays_readable() {
+    run(async {
+        let (to, nobody) = (udp().0, addr(&udp4()));
+        Ancillary::ERRORS.require(&to).expect("a UDP socket");
+        to.send_to(b"lost", nobody).await.expect("loopback takes it");
+        to.ready(Interest::ERROR).await.expect("it is reported");
+        assert!(after_a_wait(&to, &mut RecvBatch::new(4, 32), 1).await);
     });
 }

@@ -180,6 +180,9 @@ mod tests {
             let mut name = [stale; NAME_LEN];
             let len = encode(&addr, &mut name);
             prop_assert_eq!(decode(&name, len), Some(addr));
+            let mut clean = [0; NAME_LEN];
+            encode(&addr, &mut clean);
+            prop_assert_eq!(&name[..len], &clean[..len]);
             prop_assert_eq!(decode(&name, len - 1), None);
             // socket2 encodes independently of this crate.
             prop_assert_eq!(len, SockAddr::from(addr).len() as usize);
