@@ -45,22 +45,23 @@ async fn resolve(resolver: SocketAddr, question: Vec<u8>) -> io::Result<Vec<u8>>
 }
 
 pub async fn ask(clients: Arc<UdpSocket>, resolver: SocketAddr, answers: Sender<Answer>) {
-    let (mut batch, mut truncated) = (RecvBatch::new(64, 1232), 0);
+    let (mut batch, mut dropped) = (RecvBatch::new(64, 1232), 0_u64);
     loop {
         if let Err(error) = clients.recv_into(&mut batch).await {
             eprintln!("receive: {error}");
         }
-        if truncated == 0 && batch.truncated() {
-            eprintln!("questions over 1232 bytes are dropped");
-        }
-        truncated += batch.iter().filter(|d| d.truncated()).count();
-        // Without answers: two proxies would pass them to and fro.
-        let is_question = |data: &[u8]| data.get(2).is_some_and(|flags| flags & 0x80 == 0);
-        let questions = batch.iter().filter(|d| !d.truncated() && is_question(d.data()));
-        for datagram in questions {
+        for datagram in &batch {
             let (question, meta) = (datagram.data().to_vec(), datagram.meta().reply_meta());
-            let place = answers.clone().try_reserve_owned();
-            let (Some(client), Ok(place)) = (datagram.addr(), place) else { continue };
+            // Answers are dropped, too: two proxies would pass them to and fro.
+            let is_question = question.get(2).is_some_and(|flags| flags & 0x80 == 0);
+            let client = datagram.addr().filter(|_| is_question && !datagram.truncated());
+            let (Some(client), Ok(place)) = (client, answers.clone().try_reserve_owned()) else {
+                dropped += 1;
+                if dropped.is_power_of_two() {
+                    eprintln!("dropped so far: {dropped}, no questions, too long, or too many");
+                }
+                continue;
+            };
             tokio::spawn(async move {
                 match resolve(resolver, question).await {
                     Ok(answer) => drop(place.send((client, meta, answer))),

@@ -46,14 +46,13 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// # client.send_to(b"hello", socket.local_addr()?).await?;
 /// Ancillary::DEST.require(&socket)?; // Lets replies leave from the address that received the request.
 /// let port = socket.local_addr()?.port();
-/// let mut batch = RecvBatch::new(64, 1500);
+/// let mut batch = RecvBatch::new(64, 65_535); // Slots as long as any datagram.
 /// loop {
 ///     if let Err(error) = socket.recv_into(&mut batch).await {
 ///         eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
 ///     }
-///     let whole = batch.iter().filter(|d| !d.truncated());
 ///     // Another echo server would answer the reply, and so on for ever.
-///     let clients = whole.filter(|d| d.addr().is_some_and(|from| from.port() != port));
+///     let clients = batch.iter().filter(|d| d.addr().is_some_and(|from| from.port() != port));
 ///     let replies = clients.filter_map(|d| d.reply(d.data()));
 ///     socket.send_each(replies, |_, error| eprintln!("reply: {error}")).await?;
 /// #   break;
