@@ -23,7 +23,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket, RecvFlags};
 ///
 /// With `ERRORS` on, the next call on the socket fails with the error, too. The crate repeats that call if it was a
 /// send whose message has a destination, or a receive on an unconnected socket: the error is about another datagram,
-/// and its report is in the queue. A receive on a connected socket returns the error, which is about the peer.
+/// and its report is in the queue. A connected socket's other calls return the error, which is about the peer. But a send
+/// that fails with `EMSGSIZE` is repeated once on any socket: an earlier datagram may have been the long one.
 ///
 /// - The queue shares the socket's receive buffer: Linux's default of 208 KiB holds 250 reports about datagrams of 10 bytes,
 ///   90 about those of 1,200 bytes. When the queue is full, the kernel drops further reports, and the next call returns the error although it is about another datagram.
@@ -32,7 +33,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket, RecvFlags};
 ///   [`set_recv_buffer`](crate::options::set_recv_buffer), or send and drain a few hundred at a time.
 /// - `sendmmsg` may hide an error once its first message is sent: then only the report tells.
 /// - This host may report [`Event::TooBig`] several times for one datagram, since the crate tries it more than once, and each
-///   `EMSGSIZE` of a send queues one, too. Their [`origin`](Report::origin) is [`Origin::Local`]: do not count these. A
+///   `EMSGSIZE` of a send queues one, too. Their [`origin`](Report::origin) is [`Origin::Local`]: do not count these, but their `mtu` holds. A
 ///   router reports a datagram that it drops at most once.
 ///
 /// ```

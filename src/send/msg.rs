@@ -388,7 +388,8 @@ impl<'a> SendMsg<'a> {
         // and one to a broadcast address.
         let origin = |meta: &RecvMeta| (meta.local, meta.destination, meta.interface);
         let equal = |one: &RecvMeta, other: &RecvMeta| {
-            origin(one) == origin(other) || one.reply_meta() == other.reply_meta()
+            origin(one) == origin(other)
+                || !self.by_interface && one.reply_meta() == other.reply_meta()
         };
         same(self.reply, other.reply, equal)
             && same(self.meta, other.meta, SendMeta::eq)

@@ -202,15 +202,16 @@ pub(crate) fn send(
         // A message's own error comes back with each try, and each may put another report into the error queue.
         let mut tries = 3;
         let unrelated = |error: &io::Error| {
+            let is_too_big = error.raw_os_error() == Some(numbers::EMSGSIZE);
             // `ConnectionRefused` is never about the message to send.
             if error.kind() != io::ErrorKind::ConnectionRefused {
                 if tries == 0 {
                     return false;
                 }
-                let is_too_big = error.raw_os_error() == Some(numbers::EMSGSIZE);
                 tries = if is_too_big { 0 } else { tries - 1 };
             }
-            has_dest && native::icmp::may_be_unrelated(socket, error)
+            // The other errors of a connected socket are about its peer, so the caller gets them.
+            (has_dest || is_too_big) && native::icmp::may_be_unrelated(socket, error)
         };
         let no_wait = flags | SendFlags::DONT_WAIT;
         let may_wait = !flags.contains(SendFlags::DONT_WAIT);

@@ -171,6 +171,15 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         assert_eq!(payloads(&to, 1), [&fits[..]]);
         let report = reports(&from, 1)[0];
         assert_eq!((report.event, report.dest), (Event::TooBig { mtu: 1280 }, Some(other)));
+
+        // So it is on a connected socket, whose other errors a send returns.
+        let _ = connected.take_error();
+        enable_all(&connected, Ancillary::ERRORS);
+        assert_eq!(connected.send(&too_big).expect("a probe"), too_big.len());
+        assert!(in_error(&connected, crate::kit::TIME_LIMIT));
+        assert_eq!(arena.send(&connected, &[SendMsg::new(&fits)]).expect("it is innocent"), 1);
+        assert_eq!(payloads(&to, 1), [&fits[..]]);
+        assert_eq!(reports(&connected, 1)[0].event, Event::TooBig { mtu: 1280 });
     }
 }
 

@@ -246,6 +246,34 @@ mod rules {
         }
     }
 
+    /// Or a message would leave with another's options: replies by their interfaces, for one.
+    #[test]
+    fn g22_messages_share_only_equal_options() {
+        let ip = |text: &str| Some(text.parse().expect("an address"));
+        let ips = [None, ip("127.0.0.1"), ip("169.254.1.1"), ip("ff02::1"), ip("fe80::1")];
+        let mut received = Vec::new();
+        for (local, destination) in ips.iter().flat_map(|local| ips.map(|ip| (*local, ip))) {
+            received.extend([None, Some(1), Some(2)].map(|interface| RecvMeta {
+                local,
+                destination,
+                interface,
+                ..RecvMeta::default()
+            }));
+        }
+        let metas = [SendMeta::new(), SendMeta::new().with_interface(2)];
+        let msg = SendMsg::new(b"data");
+        let replies = received.iter().map(|received| msg.with_reply(received));
+        let replies = replies.flat_map(|msg| [msg, msg.by_interface()]);
+        let all: Vec<_> = replies
+            .chain([msg])
+            .flat_map(|msg| [msg, msg.with_meta(&metas[0]), msg.with_meta(&metas[1])])
+            .collect();
+        for (one, other) in all.iter().flat_map(|one| all.iter().map(move |other| (one, other))) {
+            let is_equal = one.options() == other.options();
+            assert!(is_equal || !one.same_options(other), "{:?} {:?}", one.meta(), other.meta());
+        }
+    }
+
     #[test]
     fn raw_control_messages_that_leave_no_space_for_a_segment_size_keep_a_message_alone() {
         let mut control = ControlBuf::new();
