@@ -74,6 +74,29 @@ impl BatchSocket for Double {
     }
 }
 
+/// Takes at most 100 messages of a call, as an `Offload` does that would copy too much, and counts calls.
+#[derive(Default)]
+struct Short(Cell<usize>);
+
+impl BatchSocket for Short {
+    fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        Err(ErrorKind::WouldBlock.into())
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        self.0.set(self.0.get() + 1);
+        Ok(msgs.len().min(100))
+    }
+}
+
+#[test]
+fn short_counts_do_not_lead_to_short_calls() {
+    let (calls, data) = (Short::default(), numbered(512, 8));
+    assert_eq!(calls.send_each(messages(&data), no_failure).expect("it takes some"), 512);
+    // A row of 256 takes three calls.
+    assert_eq!(calls.0.get(), 6);
+}
+
 fn messages(data: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
     data.iter().map(|data| SendMsg::new(data)).collect()
 }

@@ -372,12 +372,13 @@ impl SendQueue {
     /// Drops the first `n` datagrams of the stage that is sent first.
     #[inline]
     pub(crate) fn advance(&mut self, n: usize) {
-        // Without a swap, the next pushes reuse memory that is still in the cache.
-        if n == self.len() {
-            return self.clear();
-        }
-        if self.front.len() == 0 {
+        let is_last = n == self.len();
+        // What leaves comes to the front. After the last, its memory goes to the back: the next pushes find it in the cache.
+        if (self.front.len() > 0) == is_last {
             self.swap();
+        }
+        if is_last {
+            return self.clear();
         }
         self.bytes -= self.front.advance(n);
     }

@@ -226,7 +226,8 @@ pub(crate) fn is_temporary(error: &io::Error) -> bool {
 }
 
 /// How many messages to offer next: one after an error, since the next message often fails, too, and a single one costs
-/// no more than `send_to`. Each success doubles the number.
+/// no more than `send_to`. Each success doubles the number. A short count halves it: an `Offload` may have ended a call that
+/// would copy too much, or `sendmmsg` hides an error.
 pub(crate) struct OfferSize {
     pub(crate) count: usize,
 }
@@ -249,14 +250,10 @@ impl OfferSize {
         failed: impl FnOnce(io::Error),
     ) -> io::Result<usize> {
         match result {
-            Ok(sent) if sent >= offered => {
-                self.count = (2 * self.count).min(ROW);
-                Ok(offered)
-            }
-            // After a short count the next message often fails.
             Ok(sent) => {
-                self.count = 1;
-                Ok(sent)
+                let (doubled, halved) = ((2 * self.count).min(ROW), (offered / 2).max(1));
+                self.count = if sent >= offered { doubled } else { halved };
+                Ok(sent.min(offered))
             }
             Err(error) if is_temporary(&error) => Err(error),
             Err(error) => {

@@ -189,8 +189,3 @@ pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
 pub(super) fn moving() -> Vec<(Call, usize)> {
     calls().into_iter().filter(|(call, _)| *call != Call::Permitted).collect()
 }
-
-/// The call that follows one that stopped before header `at`. `send_each` then sends one message.
-pub(super) fn next_call(backend: Backend, way: Way, headers: usize, at: usize) -> Call {
-    send_call(backend, if way == Way::Each { 1 } else { headers - at })
-}

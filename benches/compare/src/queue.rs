@@ -37,7 +37,7 @@ fn measure(way: &str, milliseconds: u64, pop: impl Fn(&mut SendQueue)) {
     let mut queue = SendQueue::new(1 << 20);
     let mut turn = || {
         for data in black_box(&data) {
-            queue.push(&SendMsg::to(black_box(to), data)).expect("it fits");
+            queue.push(&SendMsg::to(*black_box(&to), data)).expect("it fits");
         }
         pop(&mut queue);
     };

@@ -2,7 +2,8 @@
 # benches/compare/xnet/queue.sh [--test]
 #
 # Compares SendQueue with the queue of outgoing frames in golang.org/x/net's http2: 25 entries pushed and popped. Ours copy
-# 16 bytes each; theirs hold empty frames, as in that package's own benchmark. Both programs take turns; a ratio is the median of the ratios of each pair of turns.
+# 16 bytes each, to an address in memory; theirs hold empty frames, as in that package's own benchmark. Both programs take
+# turns; a ratio is the median of the ratios of each pair of turns.
 #
 # "pops" discards the front of our queue; "flush" hands all entries to a socket of the program's own.
 #
