@@ -1,6 +1,6 @@
 //! The endpoints of [noq](https://docs.rs/noq), iroh's QUIC, on [mmsg]'s sockets: datagrams in batches, with GSO and GRO.
 //!
-//! noq asks its [`Runtime`] for sockets: pass this crate's [`TokioRuntime`] instead of noq's own.
+//! noq asks its [`Runtime`](noq::Runtime) for sockets: pass this crate's [`TokioRuntime`] instead of noq's own.
 //!
 //! ```
 //! use noq::{Endpoint, ServerConfig};
@@ -31,7 +31,8 @@
 //! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation::Probe)), so that noq finds
 //!   the path's MTU.
 //!
-//! To turn GSO or GRO off, or to send batches shorter than noq's ten datagrams, pass mmsg's [`OffloadBuilder`]:
+//! To turn GSO or GRO off, or to send batches shorter than noq's ten datagrams, pass mmsg's
+//! [`OffloadBuilder`](mmsg::offload::OffloadBuilder):
 //!
 //! ```
 //! use mmsg::Offload;
@@ -42,27 +43,15 @@
 #![deny(missing_docs)]
 
 mod convert;
-mod shared;
+mod endpoint;
+mod runtime;
 mod socket;
 
-use std::future::Future;
-use std::io;
-use std::net::UdpSocket;
-use std::pin::Pin;
-use std::time::Instant;
+extern crate noq as quinn; // For the files that mmsg-quinn has too.
 
-use mmsg::Offload;
-use mmsg::offload::OffloadBuilder;
-pub use socket::Socket;
+use std::boxed::Box as Pointer; // noq's runtimes return their sockets in it.
 
 use noq::udp;
-use noq::{AsyncTimer, AsyncUdpSocket, Runtime};
-
-/// The README's code, compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
 /// Tokio as noq's runtime, with mmsg's sockets.
 ///
 /// ```
@@ -76,45 +65,32 @@ struct Readme;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug)]
-pub struct TokioRuntime {
-    offload: OffloadBuilder,
-}
+pub use runtime::TokioRuntime;
+/// The socket of noq's [`Endpoint`](noq::Endpoint), which [`TokioRuntime`] makes.
+///
+/// Make one by hand to read its counters, with
+/// [`Endpoint::new_with_abstract_socket`](noq::Endpoint::new_with_abstract_socket) and
+/// [`Endpoint::rebind_abstract`](noq::Endpoint::rebind_abstract).
+///
+/// ```
+/// use mmsg::Offload;
+/// use mmsg_noq::Socket;
+/// use noq::AsyncUdpSocket;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let socket = Socket::new(socket, Offload::builder())?;
+/// println!("{}, may fragment: {}", socket.local_addr()?, socket.may_fragment());
+/// let runtime = std::sync::Arc::new(mmsg_noq::TokioRuntime::default()); // For a rebind.
+/// let (config, for_noq) = (Default::default(), Box::new(socket.clone()));
+/// let client = noq::Endpoint::new_with_abstract_socket(config, None, for_noq, runtime)?;
+/// println!("{:?}, {} failed", socket.offload().counters(), socket.failed());
+/// # Ok(())
+/// # }
+/// ```
+pub use socket::Socket;
 
-impl TokioRuntime {
-    /// A runtime whose sockets have these offloads. `default()` turns all of them on.
-    ///
-    /// ```
-    /// use mmsg::Offload;
-    /// use mmsg_noq::TokioRuntime;
-    /// let runtime = TokioRuntime::new(Offload::builder().gso(false));
-    /// ```
-    #[must_use]
-    pub const fn new(offload: OffloadBuilder) -> Self {
-        Self { offload }
-    }
-}
-
-impl Default for TokioRuntime {
-    fn default() -> Self {
-        Self::new(Offload::builder())
-    }
-}
-
-impl Runtime for TokioRuntime {
-    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        noq::TokioRuntime.new_timer(at)
-    }
-
-    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        noq::TokioRuntime.spawn(future);
-    }
-
-    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Box<dyn AsyncUdpSocket>> {
-        Ok(Box::new(Socket::new(socket, self.offload)?))
-    }
-
-    fn now(&self) -> Instant {
-        noq::TokioRuntime.now()
-    }
-}
+/// The README's code, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

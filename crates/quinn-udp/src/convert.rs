@@ -19,6 +19,7 @@ pub(crate) fn send_meta(transmit: &Transmit<'_>) -> SendMeta {
 
 /// A message's metadata. A truncated message becomes an empty one: its datagrams would not decrypt, or their
 /// boundaries are unknown. `stride` is never 0, so a peer cannot make a program divide by it.
+#[inline]
 pub(crate) fn recv_meta(message: Message<'_>) -> RecvMeta {
     let mut received = RecvMeta::default();
     let meta = message.meta();

@@ -1,6 +1,6 @@
 //! [quinn](https://docs.rs/quinn)'s endpoints on [mmsg]'s sockets: datagrams in batches, with GSO and GRO.
 //!
-//! quinn asks its [`Runtime`] for sockets: pass this crate's [`TokioRuntime`] instead of quinn's own.
+//! quinn asks its [`Runtime`](quinn::Runtime) for sockets: pass this crate's [`TokioRuntime`] instead of quinn's own.
 //!
 //! ```
 //! use quinn::{Endpoint, ServerConfig};
@@ -33,7 +33,8 @@
 //! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation::Probe)), so that quinn finds
 //!   the path's MTU.
 //!
-//! To turn GSO or GRO off, or to send batches shorter than quinn's ten datagrams, pass mmsg's [`OffloadBuilder`].
+//! To turn GSO or GRO off, or to send batches shorter than quinn's ten datagrams, pass mmsg's
+//! [`OffloadBuilder`](mmsg::offload::OffloadBuilder).
 //! quinn's own `TransportConfig::enable_segmentation_offload(false)` turns GSO off for its connections; the socket's
 //! [`gso_status`](mmsg::offload::OffloadState::gso_status) then still says `On`.
 //!
@@ -46,27 +47,13 @@
 #![deny(missing_docs)]
 
 mod convert;
-mod shared;
+mod endpoint;
+mod runtime;
 mod socket;
 
-use std::future::Future;
-use std::io;
-use std::net::UdpSocket;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::Arc as Pointer; // quinn's runtimes return their sockets in it.
 
-use mmsg::Offload;
-use mmsg::offload::OffloadBuilder;
 use quinn::udp;
-use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
-pub use socket::Socket;
-
-/// The README's code, compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
 /// Tokio as quinn's runtime, with mmsg's sockets.
 ///
 /// ```
@@ -80,45 +67,32 @@ struct Readme;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug)]
-pub struct TokioRuntime {
-    offload: OffloadBuilder,
-}
+pub use runtime::TokioRuntime;
+/// The socket of quinn's [`Endpoint`](quinn::Endpoint), which [`TokioRuntime`] makes.
+///
+/// Make one by hand to read its counters, with
+/// [`Endpoint::new_with_abstract_socket`](quinn::Endpoint::new_with_abstract_socket) and
+/// [`Endpoint::rebind_abstract`](quinn::Endpoint::rebind_abstract).
+///
+/// ```
+/// use mmsg::Offload;
+/// use mmsg_quinn::Socket;
+/// use quinn::AsyncUdpSocket;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let socket = std::sync::Arc::new(Socket::new(socket, Offload::builder())?);
+/// println!("{}, may fragment: {}", socket.local_addr()?, socket.may_fragment());
+/// let runtime = std::sync::Arc::new(mmsg_quinn::TokioRuntime::default()); // For a rebind.
+/// let (config, for_quinn) = (Default::default(), socket.clone());
+/// let client = quinn::Endpoint::new_with_abstract_socket(config, None, for_quinn, runtime)?;
+/// println!("{:?}, {} failed", socket.offload().counters(), socket.failed());
+/// # Ok(())
+/// # }
+/// ```
+pub use socket::Socket;
 
-impl TokioRuntime {
-    /// A runtime whose sockets have these offloads. `default()` turns all of them on.
-    ///
-    /// ```
-    /// use mmsg::Offload;
-    /// use mmsg_quinn::TokioRuntime;
-    /// let runtime = TokioRuntime::new(Offload::builder().gso(false));
-    /// ```
-    #[must_use]
-    pub const fn new(offload: OffloadBuilder) -> Self {
-        Self { offload }
-    }
-}
-
-impl Default for TokioRuntime {
-    fn default() -> Self {
-        Self::new(Offload::builder())
-    }
-}
-
-impl Runtime for TokioRuntime {
-    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        quinn::TokioRuntime.new_timer(at)
-    }
-
-    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        quinn::TokioRuntime.spawn(future);
-    }
-
-    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        Ok(Arc::new(Socket::new(socket, self.offload)?))
-    }
-
-    fn now(&self) -> Instant {
-        quinn::TokioRuntime.now()
-    }
-}
+/// The README's code, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,48 +1,47 @@
-//! The socket of a quinn endpoint.
+//! The socket of quinn's and noq's endpoints, without their traits. mmsg-noq links to this file.
 
 use std::io::{self, IoSliceMut};
-use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
+use mmsg::errors::is_too_big;
 use mmsg::offload::OffloadBuilder;
-use mmsg::{AsyncBatchSocket, BatchSocket, Offload, SendMsg, SendWaiter};
-use quinn::udp::{RecvMeta, Transmit};
-use quinn::{AsyncUdpSocket, UdpPoller};
-use tokio::io::Interest;
+use mmsg::options::Fragmentation;
+use mmsg::{Ancillary, AsyncBatchSocket, Message, Offload};
 use tokio::net::UdpSocket;
+use tokio::runtime::Handle;
 
-use crate::convert::send_meta;
-use crate::shared::Shared;
+use crate::convert::recv_meta;
+use crate::udp::{RecvMeta, Transmit};
 
-/// The socket of quinn's [`Endpoint`](quinn::Endpoint), which [`TokioRuntime`](crate::TokioRuntime) makes.
-///
-/// Make one by hand to read its counters, with
-/// [`Endpoint::new_with_abstract_socket`](quinn::Endpoint::new_with_abstract_socket) and
-/// [`Endpoint::rebind_abstract`](quinn::Endpoint::rebind_abstract).
-///
-/// ```
-/// use mmsg::Offload;
-/// use mmsg_quinn::Socket;
-/// use quinn::AsyncUdpSocket;
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> std::io::Result<()> {
-/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// let socket = std::sync::Arc::new(Socket::new(socket, Offload::builder())?);
-/// println!("{}, may fragment: {}", socket.local_addr()?, socket.may_fragment());
-/// let runtime = std::sync::Arc::new(mmsg_quinn::TokioRuntime::default()); // For a rebind.
-/// let (config, for_quinn) = (Default::default(), socket.clone());
-/// let client = quinn::Endpoint::new_with_abstract_socket(config, None, for_quinn, runtime)?;
-/// println!("{:?}, {} failed", socket.offload().counters(), socket.failed());
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug)]
-pub struct Socket(Shared);
+/// The maximum number of datagrams in a coalesced message on Linux.
+pub(crate) const MAX_COALESCED: usize = 64;
+/// The longest UDP payload, and so the longest coalesced message.
+const MAX_PAYLOAD: usize = 65_535 - 8;
+/// How many receive errors in a row are skipped, because an endpoint ends at the first error that it gets.
+const MAX_ERRORS: usize = 16;
+/// The minimum time between two logged send errors, as in quinn and noq.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// A clone is the same socket.
+#[derive(Clone, Debug)]
+pub struct Socket {
+    pub(crate) socket: Arc<Offload<UdpSocket>>,
+    failures: Arc<Failures>,
+    pub(crate) may_fragment: bool,
+}
+
+/// The datagrams that the system did not accept, and when an error was last logged.
+#[derive(Debug, Default)]
+struct Failures {
+    count: AtomicU64,
+    logged: Mutex<Option<Instant>>,
+}
 
 impl Socket {
-    /// Wraps a bound socket for quinn, with these offloads.
+    /// Wraps a bound socket, with these offloads.
     ///
     /// Turns on ECN bits, destination addresses and don't-fragment where the system supports them.
     ///
@@ -54,98 +53,67 @@ impl Socket {
     ///
     /// If the runtime has no I/O driver, as [`UdpSocket::from_std`] does.
     pub fn new(socket: std::net::UdpSocket, offload: OffloadBuilder) -> io::Result<Self> {
-        Shared::new(socket, offload).map(Self)
+        Handle::try_current().map_err(io::Error::other)?;
+        let may_fragment = Fragmentation::Probe.set(&socket).is_err();
+        let _ = (Ancillary::TOS | Ancillary::DEST).enable(&socket)?;
+        socket.set_nonblocking(true)?;
+        let socket = Arc::new(offload.build(UdpSocket::from_std(socket)?)?);
+        Ok(Self { socket, failures: Arc::default(), may_fragment })
     }
 
     /// The socket underneath, with its counters and its [`GsoStatus`](mmsg::offload::GsoStatus).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # let socket = mmsg_quinn::Socket::new(socket, mmsg::Offload::builder())?;
-    /// assert_eq!(socket.offload().counters().sent, 0);
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn offload(&self) -> &Offload<UdpSocket> {
-        &self.0.socket
+        &self.socket
     }
 
     /// The number of datagrams that the system did not accept, MTU probes included. QUIC treats them as lost.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # let socket = mmsg_quinn::Socket::new(socket, mmsg::Offload::builder())?;
-    /// assert_eq!(socket.failed(), 0);
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn failed(&self) -> u64 {
-        self.0.failed()
-    }
-}
-
-impl AsyncUdpSocket for Socket {
-    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Poller { socket: Arc::clone(&self.0.socket), waiter: SendWaiter::new() })
+        // `dropped` has the datagrams of rejected GSO batches that could not be sent.
+        self.failures.count.load(Ordering::Relaxed) + self.socket.counters().dropped
     }
 
-    /// Sends at once, with one system call unless the system rejects a GSO batch. The only error is `WouldBlock`.
-    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let meta = send_meta(transmit);
-        let msg = SendMsg::to(transmit.destination, transmit.contents).with_meta(&meta);
-        let (offload, udp) = (&self.0.socket, self.0.socket.get_ref());
-        match udp.try_io(Interest::WRITABLE, || offload.on(udp).send_batch(&[msg])) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
-            Err(error) => self.0.note_failure(&error, transmit),
-            Ok(_) => {}
+    /// Counts the datagrams of a transmit that failed, and logs the error as quinn and noq do.
+    #[cold]
+    pub(crate) fn note_failure(&self, error: &io::Error, transmit: &Transmit<'_>) {
+        let len = transmit.contents.len();
+        let size = transmit.segment_size.filter(|size| *size > 0);
+        let datagrams = size.map_or(1, |size| len.div_ceil(size).max(1));
+        self.failures.count.fetch_add(datagrams as u64, Ordering::Relaxed);
+        let mut last = self.failures.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        // MTU probes end with "too big".
+        if !is_too_big(error) && last.is_none_or(|last| last.elapsed() > LOG_INTERVAL) {
+            *last = Some(Instant::now());
+            let Transmit { destination, src_ip, ecn, .. } = transmit;
+            tracing::warn!(%error, %destination, ?src_ip, ?ecn, datagrams, "a send failed");
         }
-        Ok(())
     }
 
-    fn poll_recv(
+    /// Receives messages. Skips errors about earlier datagrams.
+    pub(crate) fn receive(
         &self,
         cx: &mut Context<'_>,
         bufs: &mut [IoSliceMut<'_>],
         metas: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        self.0.poll_recv(cx, bufs, metas)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.socket.get_ref().local_addr()
-    }
-
-    fn max_transmit_segments(&self) -> usize {
-        self.0.socket.max_segments()
-    }
-
-    fn max_receive_segments(&self) -> usize {
-        self.0.max_receive_segments()
-    }
-
-    fn may_fragment(&self) -> bool {
-        self.0.may_fragment
-    }
-}
-
-/// Waits until the socket is writable, for one connection. quinn asks before every send, and usually the socket is
-/// writable.
-#[derive(Debug)]
-struct Poller {
-    socket: Arc<Offload<UdpSocket>>,
-    waiter: SendWaiter,
-}
-
-impl UdpPoller for Poller {
-    fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { socket, waiter } = self.get_mut();
-        // No system call: tokio remembers that the socket is writable.
-        socket.poll_send_batch(cx, waiter, &[]).map_ok(drop)
+        let count = bufs.len().min(metas.len());
+        let bufs = &mut bufs[..count];
+        // An endpoint makes its buffers for its first socket: if that one had no GRO, each holds one datagram.
+        if self.socket.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
+            // The receive returns any error.
+            let _ = self.socket.disable_gro(self.socket.get_ref());
+        }
+        let mut errors = 0;
+        loop {
+            let each = |i: usize, message: Message<'_>| metas[i] = recv_meta(message);
+            match ready!(self.socket.poll_recv_slices(cx, bufs, each)) {
+                // A socket that was shut down never receives again.
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+                // The error is about an earlier datagram, and is reported once.
+                Err(_) if errors < MAX_ERRORS => errors += 1,
+                result => return Poll::Ready(result),
+            }
+        }
     }
 }

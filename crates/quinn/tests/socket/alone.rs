@@ -144,10 +144,7 @@ struct Log(Arc<AtomicUsize>);
 
 impl tracing::Subscriber for Log {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        matches!(
-            metadata.target(),
-            "mmsg_quinn::socket" | "mmsg_quinn::shared" | "mmsg_noq::shared"
-        )
+        matches!(metadata.target(), "mmsg_quinn::socket" | "mmsg_noq::socket")
     }
     fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
         tracing::span::Id::from_u64(1)
