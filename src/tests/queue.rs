@@ -164,6 +164,7 @@ fn a_grouped_queue_sends_together_what_goes_to_one_destination() {
     for (i, data) in data[..6].iter().enumerate() {
         queue.push(&SendMsg::to(to(1 + i as u16 % 2), data)).expect("the queue is ample");
     }
+    assert_eq!(left(&queue), [0, 1, 2, 3, 4, 5]);
     let socket = Limited { takes: RefCell::new(vec![2]), taken: RefCell::default() };
     assert_eq!(socket.flush(&mut queue).expect("two are taken"), 2);
     assert_eq!(socket.taken.take(), [(1, 0), (1, 2)]);
