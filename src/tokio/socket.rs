@@ -66,7 +66,7 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///
 /// - A receive waits for its first message, a send until the socket accepts one. No future returns `WouldBlock`.
 /// - An error of the socket, such as `ConnectionRefused`, wakes a waiting receive, which returns the error. While reports
-///   wait in the [error queue](crate::error_queue), this takes up to 4 ms.
+///   wait in the [error queue](crate::error_queue), a receive looks for one every 4 ms.
 /// - After an ICMP error tokio no longer reports when a full socket has space: a send then sleeps for 4 ms and tries
 ///   again. See [the guide](crate::guide::tokio#after-an-error).
 /// - Each datagram costs one unit of the task's cooperative budget, as with tokio's own calls. A call takes its whole

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use mmsg::{AsyncBatchSocket, Offload, RecvBatch, SendMsg, SendWaiter};
+use mmsg::{AsyncBatchSocket, Offload, RecvBatch, RecvMeta, SendMsg, SendWaiter};
 use socket2::SockRef;
 
 use super::{once, run, udp};
@@ -60,6 +60,14 @@ fn a_polled_receive_ends_with_the_socket() {
         let (to, addr) = udp();
         to.connect(addr).await.expect("connecting only stores the peer");
         let mut batch = RecvBatch::new(4, 32);
+        // While it waits, the batch holds no earlier messages.
+        let refill =
+            |batch: &mut RecvBatch| assert!(batch.push(None, b"early", RecvMeta::default()));
+        refill(&mut batch);
+        assert!(once(pin!(to.recv_into(&mut batch))).await.is_none() && batch.is_empty());
+        refill(&mut batch);
+        let poll = pin!(poll_fn(|cx| to.poll_recv_into(cx, &mut batch)));
+        assert!(once(poll).await.is_none() && batch.is_empty());
         let mut receive = pin!(poll_fn(|cx| to.poll_recv_into(cx, &mut batch)));
         assert!(once(receive.as_mut()).await.is_none());
         SockRef::from(&to).shutdown(std::net::Shutdown::Read).expect("it is connected");
