@@ -51,6 +51,14 @@ pub fn dropped(socket: &impl AsSocket) -> io::Result<u32> {
 /// println!("{} dropped, {:.1} a second", drops.total(), drops.rate());
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// It is not `Copy`, so a closure cannot count into a copy:
+///
+/// ```compile_fail,E0382
+/// let mut drops = mmsg::options::Drops::new();
+/// let mut count = move |dropped| drops.note(dropped);
+/// println!("{}", drops.total());
+/// ```
 #[doc(alias = "SO_RXQ_OVFL")]
 #[derive(Clone, Debug)]
 pub struct Drops {

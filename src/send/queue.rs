@@ -59,9 +59,9 @@ impl SendQueue {
     /// Groups datagrams by destination when they are sent, so that an [`Offload`](crate::Offload) forms longer GSO
     /// batches if the destinations alternate: a, b, c, a, b, c.
     ///
-    /// The datagrams to each destination stay in order, and so do all datagrams to Unix sockets. A flush groups
-    /// everything pushed since the previous flush or [`discard_front`](Self::discard_front) began, and sends it before later
-    /// pushes. It sorts first. Each datagram takes a few bytes more, which do not count against the bound.
+    /// The datagrams to each destination stay in order. A flush groups everything pushed since the previous flush or
+    /// [`discard_front`](Self::discard_front) began, and sends it before later pushes. It sorts first. Each datagram takes a
+    /// few bytes more, which do not count against the bound.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg, SendQueue};

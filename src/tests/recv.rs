@@ -110,7 +110,7 @@ fn d34_a_call_that_meets_only_unrelated_errors_ends() {
 /// Another wait would restart the timeout. So the second try does not wait, and the caller decides.
 #[cfg(mmsg_calls)]
 #[test]
-fn e1_after_an_unrelated_error_a_socket_with_a_timeout_does_not_wait() {
+fn e1_g18_after_an_unrelated_error_a_socket_with_a_timeout_does_not_wait() {
     for backend in BACKENDS {
         for way in Receiving::each(backend) {
             let loopback = Loopback::new();

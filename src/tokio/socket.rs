@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::iter;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ::tokio::io::Interest;
 use ::tokio::task::coop;
@@ -23,9 +23,6 @@ use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::send::row::{self, ROW};
 use crate::socket::{BatchSocket, OfferSize, is_temporary};
-
-/// A deadline farther away than this is moved to here.
-const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The calls of [`BatchSocket`] as futures, for tokio's sockets (feature `tokio`).
 ///
@@ -203,7 +200,7 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, RecvBatch};
-    /// use std::time::{Duration, Instant};
+    /// use std::time::Instant;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> std::io::Result<()> {
     /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
@@ -233,12 +230,6 @@ pub trait AsyncBatchSocket: Sync {
     {
         async move {
             let before = batch.message_count();
-            // tokio's timer panics for the largest instants.
-            let deadline = deadline.min(Instant::now() + FAR);
-            if before == batch.slots() {
-                // A loop that forgot to clear the batch must not occupy the thread.
-                tokio::task::yield_now().await;
-            }
             while batch.message_count() < batch.slots() {
                 let held = batch.message_count();
                 let free = batch.slots() - held;

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 
 use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, SendMsg};
 #[cfg(target_os = "linux")]
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::common::recv::{collect, memory, payloads, recv_msgs};
 #[cfg(unix)]
@@ -162,6 +162,16 @@ fn a_descriptor_that_is_no_socket_is_an_error() {
             errno::ENOTSOCK
         );
         assert_eq!(code(file.as_fd().recv_into(&mut RecvBatch::new(count, 16))), errno::ENOTSOCK);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn e7_g9_a_packet_socket_is_an_error() {
+    choose_backend();
+    match Socket::new(Domain::PACKET, Type::DGRAM, None) {
+        Ok(socket) => assert_eq!(code(socket.recv_into(&mut RecvBatch::new(2, 16))), errno::EINVAL),
+        Err(error) => crate::common::skip("e7_g9_a_packet_socket_is_an_error", error),
     }
 }
 
