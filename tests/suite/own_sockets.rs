@@ -227,3 +227,31 @@ fn mio_socket<S: BatchSocket + mio::event::Source>(
     }
     poll.registry().deregister(&mut b).expect("it was watched");
 }
+
+/// A flush goes on until the socket is full, so an edge-triggered selector reports when it has space again.
+#[cfg(all(feature = "mio", unix))]
+#[test]
+fn a_flush_that_leaves_a_rest_is_followed_by_an_event() {
+    let (near, far) = unix_pair();
+    [&near, &far].iter().for_each(|socket| socket.set_nonblocking(true).expect("an open socket"));
+    let mut near = mio::net::UnixDatagram::from_std(near);
+    let (mut poll, mut events) =
+        (mio::Poll::new().expect("a selector"), mio::Events::with_capacity(8));
+    poll.registry()
+        .register(&mut near, mio::Token(7), mio::Interest::WRITABLE)
+        .expect("a socket can be watched");
+    let (mut queue, mut batch, mut came) = (SendQueue::new(1 << 20), RecvBatch::new(64, 8), 0u32);
+    (0..3_000u32).for_each(|i| queue.push(&SendMsg::new(&i.to_be_bytes())).expect("it fits"));
+    while !queue.is_empty() {
+        poll.poll(&mut events, Some(crate::common::TIME_LIMIT)).expect("it can wait");
+        assert!(!events.is_empty(), "no event with {} left", queue.len());
+        let _ = near.flush_each(&mut queue, |_, error| panic!("{error}"));
+        while far.recv_into(&mut batch).is_ok() {
+            for datagram in &batch {
+                assert_eq!(datagram.data(), came.to_be_bytes());
+                came += 1;
+            }
+        }
+    }
+    assert_eq!(came, 3_000);
+}
