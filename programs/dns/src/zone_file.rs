@@ -8,9 +8,11 @@ use std::rc::Rc;
 use crate::rdata;
 use crate::words::{WireName, Word, Words, name, number, quoted, record_type, seconds};
 
-/// Bytes of all included files together, so that a file that includes itself is an error. Each counts at least `MIN_COST`.
+/// How deep files may include others, so that a file that includes itself is an error.
+const MAX_DEPTH: u8 = 8;
+/// Bytes of all included files together. Each counts a page at least.
 const MAX_INCLUDED: u64 = 1 << 30;
-const MIN_COST: u64 = 1 << 20;
+const PAGE: u64 = 4096;
 
 /// A record, and where it is written.
 pub struct Record {
@@ -117,6 +119,8 @@ struct Reader {
     origin: WireName,
     ttl: Option<u32>,
     owner: Option<WireName>,
+    /// How many files include this one.
+    depth: u8,
 }
 
 /// Reads the records of a zone file. Names are relative to the file's name without its extension until an `$ORIGIN`.
@@ -126,7 +130,7 @@ pub fn read(text: &[u8], file: &Path) -> Result<Vec<Record>, String> {
     let origin = name(&Word { chars, quoted: false, joined: false, line: 0 }, &[]);
     let origin = origin.unwrap_or_default();
     let mut records = Vec::new();
-    let reader = Reader { file: file.into(), origin, ttl: None, owner: None };
+    let reader = Reader { file: file.into(), origin, ttl: None, owner: None, depth: 0 };
     reader.read(text, &mut MAX_INCLUDED.clone(), &mut records)?;
     Ok(records)
 }
@@ -201,10 +205,15 @@ impl Reader {
             // Relative to the folder of this file.
             let path = words.take("a file", |word| Some(self.file.with_file_name(word.text())))?;
             let origin = if words.is_empty() { self.origin.clone() } else { words.take_name()? };
+            let depth = self.depth + 1;
+            if depth > MAX_DEPTH {
+                return Err(format!("expected files that include others up to {MAX_DEPTH} deep"));
+            }
             let text = include(&path, left).map_err(|error| {
                 format!("cannot read {}: {error}", quoted(&path.to_string_lossy()))
             })?;
-            included = Some((Self { file: path.into(), origin, ttl: self.ttl, owner: None }, text));
+            let reader = Self { file: path.into(), origin, ttl: self.ttl, owner: None, depth };
+            included = Some((reader, text));
         } else {
             words.take("$INCLUDE, $ORIGIN or $TTL", |_| None::<()>)?;
         }
@@ -219,10 +228,8 @@ fn include(path: &Path, left: &mut u64) -> io::Result<Vec<u8>> {
     if !about.is_file() {
         return Err(io::Error::other("expected a regular file"));
     }
-    let rest = left.checked_sub(about.len().max(MIN_COST));
-    *left = rest.ok_or_else(|| {
-        io::Error::other("expected fewer files, or files that do not include themselves")
-    })?;
+    let rest = left.checked_sub(about.len().max(PAGE));
+    *left = rest.ok_or_else(|| io::Error::other("expected 1 GiB in all included files"))?;
     let mut text = Vec::new();
     fs::File::open(path)?.take(about.len()).read_to_end(&mut text)?;
     Ok(text)
