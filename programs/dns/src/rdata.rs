@@ -70,7 +70,8 @@ const UNSERVED: [Rtype; 5] =
 
 /// Reads the data of a record, up to the end of its entry.
 pub fn read(ty: Rtype, words: &mut Words<'_>) -> Result<Vec<u8>, String> {
-    let is_generic = words.take_marker();
+    // Begins data without a form (RFC 3597).
+    let is_generic = words.take_if("\\#");
     let mut data = Vec::new();
     match (fields(ty), ty.to_int()) {
         // Answers would lack their signatures, or the aliases of a DNAME record.
@@ -136,11 +137,11 @@ impl Field {
             }
             Self::Tag => {
                 let tag = words.take("letters and digits", |word| {
-                    let is_tag = |tag: &Vec<u8>| tag.iter().all(u8::is_ascii_alphanumeric);
-                    Some(word.bytes()).filter(|tag| is_tag(tag) && (1..=255).contains(&tag.len()))
+                    let is_tag = |tag: &String| tag.bytes().all(|c| c.is_ascii_alphanumeric());
+                    Some(word.text()).filter(|tag| is_tag(tag) && (1..=255).contains(&tag.len()))
                 })?;
                 out.push(tag.len() as u8);
-                out.extend(tag);
+                out.extend(tag.bytes());
             }
             Self::LongText => out.extend(words.take("a string", |word| Some(word.bytes()))?),
             Self::Hex => {

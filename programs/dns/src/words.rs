@@ -26,13 +26,18 @@ impl Word {
         self.chars.iter().map(|(byte, _)| *byte).collect()
     }
 
+    /// With the backslashes, so that no number and no name of a type has one.
     pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes()).into_owned()
+        let mut text = Vec::with_capacity(self.chars.len());
+        for (byte, escaped) in &self.chars {
+            text.extend(escaped.then_some(b'\\'));
+            text.push(*byte);
+        }
+        String::from_utf8_lossy(&text).into_owned()
     }
 
     fn is(&self, text: &str) -> bool {
-        let is_plain = !self.quoted && !self.chars.iter().any(|(_, escaped)| *escaped);
-        is_plain && self.bytes().eq_ignore_ascii_case(text.as_bytes())
+        !self.quoted && self.text().eq_ignore_ascii_case(text)
     }
 }
 
@@ -77,14 +82,6 @@ impl Words<'_> {
     /// Reads the next word if it is `text`.
     pub fn take_if(&mut self, text: &str) -> bool {
         let found = self.rest.first().is_some_and(|word| word.is(text));
-        self.rest = &self.rest[found.into()..];
-        found
-    }
-
-    /// Reads `\#`, which begins data without a form (RFC 3597).
-    pub fn take_marker(&mut self) -> bool {
-        let found =
-            self.rest.first().is_some_and(|word| !word.quoted && word.chars == [(b'#', true)]);
         self.rest = &self.rest[found.into()..];
         found
     }

@@ -171,7 +171,8 @@ impl Node {
 
     fn insert(&mut self, record: &Record) -> Result<(), &'static str> {
         let Record { ty, ttl, .. } = *record;
-        let has_alias = ty == CNAME || self.get(CNAME).is_some();
+        // Alone, so first.
+        let has_alias = ty == CNAME || self.sets.first().is_some_and(|set| set.ty == CNAME);
         if let Some(set) = self.sets.iter_mut().find(|set| set.ty == ty) {
             if matches!(ty, SOA | CNAME) {
                 return Err("expected one such record of a name");

@@ -203,7 +203,8 @@ impl Reader {
             self.origin = words.take_name()?;
         } else if words.take_if("$INCLUDE") {
             // Relative to the folder of this file.
-            let path = words.take("a file", |word| Some(self.file.with_file_name(word.text())))?;
+            let file = |word: &Word| String::from_utf8(word.bytes()).ok();
+            let path = self.file.with_file_name(words.take("a file", file)?);
             let origin = if words.is_empty() { self.origin.clone() } else { words.take_name()? };
             let depth = self.depth + 1;
             if depth > MAX_DEPTH {
