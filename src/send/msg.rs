@@ -169,8 +169,8 @@ impl<'a> SendMsg<'a> {
     }
 
     /// Makes a [reply](crate::Datagram::reply) leave by the interface that its request came by, where two interfaces lead to
-    /// one network: discovery by multicast, a host with two cables. Without it, the kernel's routes decide, except from
-    /// link-local addresses.
+    /// one network: discovery by multicast, a host with two cables. The reply to a group leaves from an address of that
+    /// interface. Without it, the kernel's routes decide both, except from link-local addresses.
     ///
     /// Use it only for peers on the link: an IPv4 host beyond a router that the interface has no route to does not get the
     /// reply, and no error says so. (For IPv6, Linux then takes another interface.) It needs
@@ -353,8 +353,14 @@ impl<'a> SendMsg<'a> {
         let mut options = self.meta.copied().unwrap_or_default();
         if let Some(received) = self.reply {
             let reply = received.reply_meta();
-            let interface = if self.by_interface { received.interface } else { reply.interface };
-            options.source = options.source.or(reply.source);
+            let (mut source, mut interface) = (reply.source, reply.interface);
+            if self.by_interface {
+                // For a question to a group the kernel reports the address that its routes choose, which may be another
+                // interface's.
+                source = source.filter(|source| Some(*source) == received.destination);
+                interface = received.interface;
+            }
+            options.source = options.source.or(source);
             options.interface = options.interface.or(interface);
         }
         options
