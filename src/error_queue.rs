@@ -27,14 +27,14 @@ use crate::sys::{self, AsSocket, BorrowedSocket, RecvFlags};
 /// that fails with `EMSGSIZE` is repeated once on any socket: an earlier datagram may have been the long one.
 ///
 /// - The queue shares the socket's receive buffer: Linux's default of 208 KiB holds 250 reports about datagrams of 10 bytes,
-///   90 about those of 1,200 bytes. When the queue is full, the kernel drops further reports, and the next call returns the error although it is about another datagram.
-///   A send that returns it has not sent its first message: send it again. While the queue is nearly full, one error
-///   may arrive both ways. To reach more destinations at once, raise the buffer with
-///   [`set_recv_buffer`](crate::options::set_recv_buffer), or send and drain a few hundred at a time.
+///   90 about those of 1,200 bytes. When the queue is full, the kernel drops further reports, and the next call returns the
+///   error although it is about another datagram. A send that returns it has not sent its first message: send it again.
+///   While the queue is nearly full, one error may arrive both ways. To reach more destinations at once, raise the buffer
+///   with [`set_recv_buffer`](crate::options::set_recv_buffer), or send and drain fewer at a time.
 /// - `sendmmsg` may hide an error once its first message is sent: then only the report tells.
 /// - This host may report [`Event::TooBig`] several times for one datagram, since the crate tries it more than once, and each
-///   `EMSGSIZE` of a send queues one, too. Their [`origin`](Report::origin) is [`Origin::Local`]: do not count these, but their `mtu` holds. A
-///   router reports a datagram that it drops at most once.
+///   `EMSGSIZE` of a send queues one, too. Their [`origin`](Report::origin) is [`Origin::Local`]: do not count these, but
+///   their `mtu` holds. A router reports a datagram that it drops at most once.
 ///
 /// ```
 /// use mmsg::Ancillary;
