@@ -5,14 +5,14 @@
 # queries in flight. In each of ROUNDS rounds (default 5), dnsperf loads each SERVER (default: tokio batch offload nsd
 # knot, as far as they are installed) in turn for SECONDS (default 5). Each has one worker, the same zone and no rate
 # limit. Prints medians, the ratio to the first server's, and the queries lost in all rounds. Then checks at 10,000
-# queries a second, far below saturation, that no query is lost.
+# queries a second, far below saturation, that no query is lost. IN_FLIGHT="10 1" chooses the queries in flight.
 #
 # Needs dnsperf (Debian: dnsperf; nsd, knot) and an otherwise idle machine.
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 rounds=${1:-5} seconds=${2:-5}
 servers=("${@:3}")
-in_flight=(400 10 1)
+read -ra in_flight <<<"${IN_FLIGHT:-400 10 1}"
 command -v dnsperf >/dev/null || { echo "dnsperf is not installed (Debian: apt-get install dnsperf)"; exit 2; }
 if [ ${#servers[@]} = 0 ]; then
     servers=(tokio batch offload)
@@ -22,7 +22,6 @@ fi
 # DNS_PROGRAM names a program that is built already.
 program=${DNS_PROGRAM:-${CARGO_TARGET_DIR:-target}/release/dns}
 [ -n "${DNS_PROGRAM:-}" ] || cargo build --locked --release -p dns || exit 2
-ticks=$(getconf CLK_TCK)
 work=$(mktemp -d) || exit 2
 pid=
 trap '[ -z "$pid" ] || { kill "$pid"; wait "$pid"; }; rm -rf "$work"' EXIT
@@ -92,15 +91,15 @@ stop() {
     kill $pid && wait $pid
     pid=
 }
-# User and system time of the server and its children, in ticks. After the name, these are fields 12 and 13.
+# CPU time of the server and its children, in nanoseconds: ticks are too long for few queries.
 used() {
     local children
     children=$(pgrep -P "$pid")
     for one in $pid $children $(for child in $children; do pgrep -P "$child"; done); do
-        sed 's/.*) //' "/proc/$one/stat"
-    done | awk '{sum += $12 + $13} END {print sum}'
+        cat "/proc/$one/task"/*/schedstat
+    done | awk '{sum += $1} END {printf "%.0f\n", sum}'
 }
-# load QUERIES-IN-FLIGHT DNSPERF-ARGUMENTS...: writes dnsperf's report to $work/report, and sets cpu to the ticks used.
+# load QUERIES-IN-FLIGHT DNSPERF-ARGUMENTS...: writes dnsperf's report to $work/report, and sets cpu to the nanoseconds used.
 load() {
     local flight=$1 before
     shift
@@ -117,9 +116,9 @@ for ((round = 1; round <= rounds; round++)); do
         start "$server"
         for flight in "${in_flight[@]}"; do
             load "$flight"
-            echo "$(said completed) $cpu $(said lost)" | awk -v hz="$ticks" -v s="$seconds" \
-                '{printf "%.0f %.0f %d\n", $1 * hz / ($2 ? $2 : 1), $1 / s, $3}' >>"$work/$server.$flight"
-            echo "round $round, $server, $flight in flight: $(said completed) answers, $cpu ticks, $(said lost) lost" >&2
+            echo "$(said completed) $cpu $(said lost)" | awk -v s="$seconds" \
+                '{printf "%.0f %.0f %d\n", $1 * 1e9 / $2, $1 / s, $3}' >>"$work/$server.$flight"
+            echo "round $round, $server, $flight in flight: $(said completed) answers, $((cpu / 1000000)) ms, $(said lost) lost" >&2
         done
         stop
     done
