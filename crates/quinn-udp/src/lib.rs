@@ -24,12 +24,14 @@
 //!   [`stride`](RecvMeta::stride) is at least 1, so an empty datagram cannot make a program divide by zero.
 //! - If a buffer is shorter than 65,527 bytes, the first receive turns GRO off, for good, and
 //!   [`gro_segments`](UdpSocketState::gro_segments) is 1. quinn-udp truncates coalesced messages.
+//! - A receive uses as many buffers as there are metadata, where quinn-udp panics if one list is shorter.
 //! - The crate contains no `unsafe` code.
 //!
 //! What differs:
 //!
 //! - A socket with `UDP_SEGMENT` or `UDP_CORK` set is an error of [`UdpSocketState::new`].
 //! - Without an [`ecn`](Transmit::ecn), a datagram has the socket's own ECN bits; quinn-udp clears them.
+//! - A [`src_ip`](Transmit::src_ip) of the other family than the destination is `InvalidInput`; quinn-udp may ignore it.
 //! - A batch that stays too big for the path as single datagrams is an error only if its first datagram is.
 //!
 //! What is missing: Apple's private calls (`set_apple_fast_path`; the feature `fast-apple-datapath` does nothing),
