@@ -194,13 +194,14 @@ pub trait AsyncBatchSocket: Sync {
     }
 
     /// Adds messages to `batch`, after those that it holds, until it is full or `deadline` passes, like
-    /// [`BatchSocketExt::recv_more_until`](crate::BatchSocketExt::recv_more_until). Returns how many it added. tokio's timer counts whole milliseconds.
+    /// [`BatchSocketExt::recv_more_until`](crate::BatchSocketExt::recv_more_until). Returns how many it added. tokio's timer
+    /// counts whole milliseconds.
     ///
     /// Cancel safe: the batch of a dropped future holds what came, and the next call adds to it.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, RecvBatch};
-    /// use std::time::Instant;
+    /// use std::time::{Duration, Instant};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> std::io::Result<()> {
     /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
