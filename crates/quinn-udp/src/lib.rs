@@ -24,7 +24,7 @@
 //!   [`stride`](RecvMeta::stride) is at least 1, so an empty datagram cannot make a program divide by zero.
 //! - If a buffer is shorter than 65,527 bytes, the first receive turns GRO off, for good, and
 //!   [`gro_segments`](UdpSocketState::gro_segments) is 1. quinn-udp truncates coalesced messages.
-//! - A receive uses as many buffers as there are metadata, where quinn-udp panics if one list is shorter.
+//! - A receive uses no more buffers than there are metadata, where quinn-udp panics.
 //! - The crate contains no `unsafe` code.
 //!
 //! What differs:
