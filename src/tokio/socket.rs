@@ -502,18 +502,18 @@ pub trait AsyncBatchSocket: Sync {
         Self: Sized,
         M: Borrow<SendMsg<'m>>,
     {
-        let mut msgs = msgs.into_iter().map(|msg| *msg.borrow()).fuse();
+        let mut msgs = msgs.into_iter().map(|msg| *msg.borrow()).peekable();
         async move {
             // `kept` has what was taken from the iterator and not sent. A row would take 22 kB in the future.
             let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), VecDeque::new());
-            loop {
+            while !kept.is_empty() || msgs.peek().is_some() {
                 let (mut offered, mut datagrams) = (0, 0);
                 let mut send = |socket: &dyn BatchSocket| {
                     let mut next = iter::from_fn(|| kept.pop_front().or_else(|| msgs.next()));
                     let mut row = row::row();
                     let row = row::fill(&mut row, offer.count, &mut next);
-                    offered = row.len();
                     let result = socket.send_batch(row);
+                    offered = wait::offered(&result, row.len());
                     let sent = result.as_ref().map_or(0, |sent| offered.min(*sent));
                     datagrams = budget::sent(&row[..sent]);
                     row[sent..].iter().rev().for_each(|msg| kept.push_front(*msg));
@@ -522,21 +522,16 @@ pub trait AsyncBatchSocket: Sync {
                 let call = || self.batch_call(&mut send);
                 let sent = wait::send(self.tokio_socket(), ROW, call).await;
                 budget::charge(datagrams);
-                if offered == 0 {
-                    return sent.map(|_| handled);
-                }
+                let sent = if offered == 0 { Ok(sent?) } else { sent };
                 let failed = |error| {
                     on_error(handled, error);
                     kept.pop_front();
                 };
-                let is_last = offered < offer.count;
                 let done = offer.record(offered, sent, failed)?;
                 wait::require_progress(done)?;
                 handled += done;
-                if is_last && kept.is_empty() {
-                    return Ok(handled);
-                }
             }
+            Ok(handled)
         }
     }
 
@@ -618,6 +613,7 @@ pub trait AsyncBatchSocket: Sync {
             while !queue.is_empty() {
                 let (held, mut failed) = (queue.len(), None);
                 let (offered, sent) = flush_row(self, queue, offer.count).await;
+                let sent = if offered == 0 { Ok(sent?) } else { sent };
                 offer.record(offered, sent, |error| failed = Some(error))?;
                 if let (Some(error), Some(front)) = (failed, queue.front()) {
                     on_error(&front, error);
@@ -689,8 +685,9 @@ async fn flush_row(
     let mut send = |socket: &dyn BatchSocket| {
         let mut row = row::row();
         let row = queue.fill(&mut row, max);
-        offered = row.len();
-        let sent = socket.send_batch(row)?.min(offered);
+        let result = socket.send_batch(row);
+        offered = wait::offered(&result, row.len());
+        let sent = result?.min(offered);
         datagrams = budget::sent(&row[..sent]);
         queue.advance(sent);
         Ok(sent)

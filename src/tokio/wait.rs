@@ -167,6 +167,12 @@ pub(super) async fn errors(
     }
 }
 
+/// How many messages a call's result is about: none if the socket was full, so that an error of the wait for space is not taken
+/// for a message's.
+pub(super) fn offered(result: &io::Result<usize>, count: usize) -> usize {
+    if result.as_ref().is_err_and(is_would_block) { 0 } else { count }
+}
+
 /// Fails with `WriteZero` if nothing was sent, or an implementation of `BatchSocket` that sends nothing without an error
 /// would be called for ever.
 pub(super) fn require_progress(sent: usize) -> io::Result<()> {

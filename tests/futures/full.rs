@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use mmsg::{AsyncBatchSocket, Offload, RecvBatch, SendMsg};
+use socket2::SockRef;
 use tokio::net::UdpSocket;
 
 use super::send::{msgs, queue};
@@ -165,5 +166,37 @@ fn d8_a_message_segmented_in_user_space_waits_until_writable() {
         }
         assert_eq!(next, None, "in order, each once");
         assert_eq!(near.counters().dropped, dropped);
+    });
+}
+
+/// An iterator that has no more messages waits for nothing.
+#[test]
+fn a_send_of_nothing_on_a_full_socket_ends() {
+    run(async {
+        let (near, _far) = narrow();
+        near.writable().await.expect("tokio learns that it is");
+        while near.try_send(b"full").is_ok() {}
+        let none: [SendMsg<'_>; 0] = [];
+        let failed = |_, error| panic!("there is none: {error}");
+        assert_eq!(near.send_each(none, failed).await.expect("nothing is asked for"), 0);
+    });
+}
+
+/// The error of the wait is about no message, also after the socket was full.
+#[test]
+fn a_runtime_that_shuts_down_beside_a_full_socket_reports_no_message() {
+    let ended = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ended = ended.expect("a runtime");
+    let (near, _far) = ended.block_on(async {
+        let (near, far) = narrow();
+        near.writable().await.expect("tokio learns that it is");
+        while SockRef::from(&near).send(b"full").is_ok() {}
+        (near, far)
+    });
+    drop(ended);
+    run(async {
+        let failed = |_, error| panic!("it is about no message: {error}");
+        let sent = near.send_each([SendMsg::new(b"data"); 3], failed).await;
+        sent.expect_err("nothing tells when the socket is writable");
     });
 }

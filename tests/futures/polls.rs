@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use mmsg::{AsyncBatchSocket, Offload, RecvBatch, RecvMeta, SendMsg, SendWaiter};
+use mmsg::{AsyncBatchSocket, Offload, RecvBatch, RecvMeta, SendMsg, SendQueue, SendWaiter};
 use socket2::SockRef;
 
 use super::{once, run, udp};
@@ -188,14 +188,19 @@ fn g1_a_runtime_without_time_is_found_out_by_the_first_wait() {
 }
 
 #[test]
-fn a_runtime_that_shuts_down_ends_a_send_of_each_with_its_error() {
+fn a_runtime_that_shuts_down_ends_a_send_with_its_error() {
     let ended = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let ended = ended.expect("a runtime");
     let (socket, addr) = ended.block_on(async { udp() });
     drop(ended);
     run(async {
-        let msgs = [SendMsg::to(addr, b"x"); 3];
-        let error = |_, error| panic!("it is about no message: {error}");
-        socket.send_each(msgs, error).await.expect_err("nothing tells when the socket is writable");
+        let (msgs, mut queue) = ([SendMsg::to(addr, b"x"); 3], SendQueue::new(1_000));
+        let error = |error| panic!("it is about no message: {error}");
+        let each = socket.send_each(msgs, |_, failed| error(failed)).await;
+        each.expect_err("nothing tells when the socket is writable");
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
+        let flushed = socket.flush_each(&mut queue, |_, failed| error(failed)).await;
+        flushed.expect_err("nothing tells when the socket is writable");
+        assert_eq!(queue.len(), 3);
     });
 }
