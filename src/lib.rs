@@ -30,10 +30,9 @@
 //! }
 //! ```
 //!
-//! No error of a datagram ends this server: [`send_each`](BatchSocketExt::send_each) continues past a reply that fails, and its `?`
-//! is for sockets that have a timeout or do not wait. [`reply`](Datagram::reply) is `None` for a source
-//! that nobody can answer, and the loop receives again after an error.
-//! [`guide::errors`] lists the errors.
+//! No error of a datagram ends this server: [`send_each`](BatchSocketExt::send_each) continues past a reply that fails, and
+//! its `?` is for sockets that have a timeout or do not wait. [`reply`](Datagram::reply) is `None` for a source that nobody
+//! can answer, and the loop receives again after an error. [`guide::errors`] lists the errors.
 //!
 //! # Choosing a type
 //!
@@ -115,8 +114,8 @@
 //!
 //! # Counters and events
 //!
-//! The [`counters`](offload::OffloadState::counters) of an [`Offload`] count datagrams, messages and calls in both directions. With
-//! the feature `tracing`, events with the target `mmsg` report what slows a program down:
+//! The [`counters`](offload::OffloadState::counters) of an [`Offload`] count datagrams, messages and calls in both
+//! directions. With the feature `tracing`, events with the target `mmsg` report what slows a program down:
 //!
 //! | event | level |
 //! |---|---|
@@ -186,8 +185,9 @@ pub use send::queue::SendQueue;
 pub use socket::{BatchSocket, BatchSocketExt};
 /// Borrows a socket: std's [`AsFd`](std::os::fd::AsFd) on Unix, std's `AsSocket` on Windows.
 ///
-/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors), [`MmsgBuf`] and [`Offload`] accept every type
-/// that implements it: the sockets of std, socket2, mio and tokio, `Offload` itself, and references, `Box`, `Rc` and `Arc` of these.
+/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors), [`MmsgBuf`] and [`Offload`] accept
+/// every type that implements it: the sockets of std, socket2, mio and tokio, `Offload` itself, and references, `Box`, `Rc`
+/// and `Arc` of these.
 ///
 /// ```
 /// use mmsg::{Ancillary, AsSocket};

@@ -74,8 +74,8 @@ impl Drops {
         Self { total: 0, rated: (0, Instant::now()) }
     }
 
-    /// Adds a count of [`dropped`] or of [`RecvMeta::dropped`](crate::RecvMeta::dropped), and returns how many datagrams were dropped
-    /// since the previous count. `None` and counts older than the latest add nothing.
+    /// Adds a count of [`dropped`] or of [`RecvMeta::dropped`](crate::RecvMeta::dropped), and returns how many datagrams
+    /// were dropped since the previous count. `None` and counts older than the latest add nothing.
     pub fn note(&mut self, dropped: Option<u32>) -> u64 {
         // The lower half of the total is the latest count, which wraps. A small step backwards is an older count.
         let step = dropped.map_or(0, |dropped| dropped.wrapping_sub(self.total as u32));

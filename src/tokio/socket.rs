@@ -470,8 +470,8 @@ pub trait AsyncBatchSocket: Sync {
     /// Sends all messages in order, and waits whenever the socket is full. If one fails, calls `on_error` with its index and
     /// error, and goes on. Returns the number of messages; subtract the reported ones to get the number sent.
     ///
-    /// Like [`BatchSocketExt::send_each`](crate::BatchSocketExt::send_each) on a blocking socket: iterators may yield messages or references to messages. Not
-    /// cancel safe.
+    /// Like [`BatchSocketExt::send_each`](crate::BatchSocketExt::send_each) on a blocking socket: iterators may yield
+    /// messages or references to messages. Not cancel safe.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg};
@@ -578,8 +578,8 @@ pub trait AsyncBatchSocket: Sync {
     /// and its error, drops it, and goes on. Returns how many left the queue; subtract the reported ones to get the number
     /// sent.
     ///
-    /// Like [`BatchSocketExt::flush_each`](crate::BatchSocketExt::flush_each) on a blocking socket. Cancel safe: the queue keeps the datagrams that a dropped
-    /// future has neither sent nor reported.
+    /// Like [`BatchSocketExt::flush_each`](crate::BatchSocketExt::flush_each) on a blocking socket. Cancel safe: the queue
+    /// keeps the datagrams that a dropped future has neither sent nor reported.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};

@@ -56,8 +56,8 @@ pub(crate) fn option_bytes<const N: usize>(
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether an error of [`set_option_bytes`] is about the option and not about the socket: the kernel lacks it for this socket, or
-/// the process may not set it.
+/// Whether an error of [`set_option_bytes`] is about the option and not about the socket: the kernel lacks it for this
+/// socket, or the process may not set it.
 pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
     let about = [libc::ENOPROTOOPT, libc::EOPNOTSUPP, libc::EINVAL, libc::EPERM, libc::EACCES];
     error.raw_os_error().is_some_and(|errno| about.contains(&errno))
