@@ -409,7 +409,7 @@ pub trait AsyncBatchSocket: Sync {
     {
         async move {
             let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
-            let sent = wait::send(self.tokio_socket(), msgs.len(), call).await?;
+            let sent = wait::send(self.tokio_socket(), msgs.len(), call).await??;
             budget::charge(budget::sent(&msgs[..sent]));
             Ok(sent)
         }
@@ -513,16 +513,15 @@ pub trait AsyncBatchSocket: Sync {
                     let mut row = row::row();
                     let row = row::fill(&mut row, offer.count, &mut next);
                     let result = socket.send_batch(row);
-                    offered = wait::offered(&result, row.len());
+                    offered = row.len();
                     let sent = result.as_ref().map_or(0, |sent| offered.min(*sent));
                     datagrams = budget::sent(&row[..sent]);
                     row[sent..].iter().rev().for_each(|msg| kept.push_front(*msg));
                     result
                 };
                 let call = || self.batch_call(&mut send);
-                let sent = wait::send(self.tokio_socket(), ROW, call).await;
+                let sent = wait::send(self.tokio_socket(), ROW, call).await?;
                 budget::charge(datagrams);
-                let sent = if offered == 0 { Ok(sent?) } else { sent };
                 let failed = |error| {
                     on_error(handled, error);
                     kept.pop_front();
@@ -567,7 +566,7 @@ pub trait AsyncBatchSocket: Sync {
             let all = queue.len();
             while !queue.is_empty() {
                 let held = queue.len();
-                flush_row(self, queue, ROW).await.1?;
+                flush_row(self, queue, ROW).await?.1?;
                 wait::require_progress(held.saturating_sub(queue.len()))?;
             }
             Ok(all)
@@ -612,8 +611,7 @@ pub trait AsyncBatchSocket: Sync {
             let (all, mut offer) = (queue.len(), OfferSize::new());
             while !queue.is_empty() {
                 let (held, mut failed) = (queue.len(), None);
-                let (offered, sent) = flush_row(self, queue, offer.count).await;
-                let sent = if offered == 0 { Ok(sent?) } else { sent };
+                let (offered, sent) = flush_row(self, queue, offer.count).await?;
                 offer.record(offered, sent, |error| failed = Some(error))?;
                 if let (Some(error), Some(front)) = (failed, queue.front()) {
                     on_error(&front, error);
@@ -680,19 +678,18 @@ async fn flush_row(
     socket: &impl AsyncBatchSocket,
     queue: &mut SendQueue,
     max: usize,
-) -> (usize, io::Result<usize>) {
+) -> io::Result<(usize, io::Result<usize>)> {
     let (mut offered, mut datagrams) = (0, 0);
     let mut send = |socket: &dyn BatchSocket| {
         let mut row = row::row();
         let row = queue.fill(&mut row, max);
-        let result = socket.send_batch(row);
-        offered = wait::offered(&result, row.len());
-        let sent = result?.min(offered);
+        offered = row.len();
+        let sent = socket.send_batch(row)?.min(offered);
         datagrams = budget::sent(&row[..sent]);
         queue.advance(sent);
         Ok(sent)
     };
-    let sent = wait::send(socket.tokio_socket(), max, || socket.batch_call(&mut send)).await;
+    let sent = wait::send(socket.tokio_socket(), max, || socket.batch_call(&mut send)).await?;
     budget::charge(datagrams);
-    (offered, sent)
+    Ok((offered, sent))
 }

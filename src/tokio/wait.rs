@@ -121,20 +121,24 @@ fn until_shutdown<T: Default>(
     }
 }
 
-/// Makes a call that sends up to `max` messages, as soon as the socket is writable.
+/// Makes a call that sends up to `max` messages, as soon as the socket is writable. Returns its result.
+///
+/// # Errors
+///
+/// The error of the wait, which is about no message.
 pub(super) async fn send(
     socket: &impl Readiness,
     max: usize,
     mut call: impl FnMut() -> io::Result<usize> + Send,
-) -> io::Result<usize> {
+) -> io::Result<io::Result<usize>> {
     if max == 0 {
-        return Ok(0);
+        return Ok(Ok(0));
     }
     loop {
         poll_fn(coop::poll_proceed).await.made_progress();
         match socket.try_io(Interest::WRITABLE, &mut call) {
             Err(error) if is_would_block(&error) => space(socket).await?,
-            result => return result.map(|count| count.min(max)),
+            result => return Ok(result.map(|count| count.min(max))),
         }
     }
 }
@@ -165,12 +169,6 @@ pub(super) async fn errors(
             return drained;
         }
     }
-}
-
-/// How many messages a call's result is about: none if the socket was full, so that an error of the wait for space is not taken
-/// for a message's.
-pub(super) fn offered(result: &io::Result<usize>, count: usize) -> usize {
-    if result.as_ref().is_err_and(is_would_block) { 0 } else { count }
 }
 
 /// Fails with `WriteZero` if nothing was sent, or an implementation of `BatchSocket` that sends nothing without an error
