@@ -13,7 +13,8 @@
 //!   move a batch in order, and `mmsg_is_missing` tells whether an error means that the process cannot make them. A receive
 //!   waits for its first message only, and not at all with `RecvFlags::DONT_WAIT`; it closes received descriptors before it
 //!   returns. A socket that was shut down gives messages without payload and source.
-//! - Questions about a socket: `waits`, `is_inet`, `families`, `has_error_queue`, for the feature `tokio` `has_error`.
+//! - Questions about a socket: `waits`, `is_inet`, `families`, `has_error_queue`, for the feature `tokio`
+//!   `has_error` and `has_space`.
 //!   `wait_readable` waits.
 //! - Questions about an error: `icmp::is_unrelated`, `icmp::may_be_unrelated`, and `may_be_about_tos` for kernels that
 //!   reject a TOS.
@@ -61,14 +62,14 @@ pub(crate) use self::headers::{
 };
 pub(crate) use self::message::{Dest, Families, Payload, RecvResult, Rejection, Taken};
 pub use self::native::AsSocket;
-#[cfg(feature = "tokio")]
-pub(crate) use self::native::has_error;
 pub(crate) use self::native::icmp::may_be_unrelated as may_be_unrelated_icmp;
 pub(crate) use self::native::{
     BorrowedSocket, MICROSECONDS_LEN, borrow, clock_time, families, for_datagram_sockets,
     has_error_queue, impl_as_socket, is_about_the_option, kernel_release, may_be_about_tos, option,
     option_bytes, segmentation_rejected, set_option_bytes, wait_readable,
 };
+#[cfg(feature = "tokio")]
+pub(crate) use self::native::{has_error, has_space};
 pub(crate) use self::numbers::{MAX_BATCH, MAX_SEGMENTS};
 pub use self::retry::Backend;
 pub(crate) use self::retry::{recv, send};

@@ -418,8 +418,8 @@ pub trait AsyncBatchSocket: Sync {
     /// Sends messages, like [`send_batch`](Self::send_batch), for a `poll_` function of your own.
     ///
     /// Each sender has its own [`SendWaiter`], so that any number of them may wait. While the socket is full the waiter
-    /// keeps a clone of `self`: call this on an `Arc` of the socket. Without messages the call only waits, until tokio
-    /// takes the socket for writable: for traits that ask for that first.
+    /// keeps a clone of `self`: call this on an `Arc` of the socket. Without messages the call only waits until the
+    /// socket is writable: for traits that ask for that first.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg, SendWaiter};
@@ -452,7 +452,11 @@ pub trait AsyncBatchSocket: Sync {
         loop {
             ready!(waiter.poll(cx))?;
             ready!(coop::poll_proceed(cx)).made_progress();
-            let send = || self.batch_call(&mut |socket| socket.send_batch(msgs));
+            let send = || match msgs {
+                [] if !wait::has_space(self.tokio_socket()) => wait::would_block(),
+                [] => Ok(0),
+                _ => self.batch_call(&mut |socket| socket.send_batch(msgs)),
+            };
             match self.tokio_socket().try_io(Interest::WRITABLE, send) {
                 Err(error) if wait::is_would_block(&error) => {
                     let socket = self.clone();

@@ -152,6 +152,11 @@ pub(super) async fn space(socket: &impl Readiness) -> io::Result<()> {
     socket.ready(Interest::WRITABLE).await.map(drop)
 }
 
+/// Whether a send may find space. The system is asked where tokio says so for ever.
+pub(super) fn has_space(socket: &impl Readiness) -> bool {
+    !socket.current(Interest::WRITABLE).is_write_closed() || sys::has_space(sys::borrow(socket))
+}
+
 /// Reads the error queue as soon as it holds something.
 pub(super) async fn errors(
     socket: &impl Readiness,
@@ -204,7 +209,7 @@ async fn pause() -> io::Result<()> {
     Ok(())
 }
 
-fn would_block() -> io::Result<usize> {
+pub(super) fn would_block() -> io::Result<usize> {
     Err(io::ErrorKind::WouldBlock.into())
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::future::{Future, poll_fn};
-use std::io::IoSliceMut;
+use std::io::{ErrorKind, IoSliceMut};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -79,7 +79,7 @@ fn drain(far: &UnixDatagram, count: usize) {
 }
 
 /// The number of kinds of sends.
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 /// Sends in one of these ways; when it ends, the socket has space.
 async fn send(near: &Arc<UdpSocket>, kind: usize) {
@@ -92,6 +92,17 @@ async fn send(near: &Arc<UdpSocket>, kind: usize) {
         3 => {
             let mut waiter = SendWaiter::new();
             poll_fn(|cx| near.poll_send_batch(cx, &mut waiter, &MSGS)).await
+        }
+        4 => {
+            // As quinn does: it asks for writability, and asks again if a send found the socket full.
+            let mut waiter = SendWaiter::new();
+            loop {
+                poll_fn(|cx| near.poll_send_batch(cx, &mut waiter, &[])).await.expect("it ends");
+                match near.try_send(b"a") {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    result => break result,
+                }
+            }
         }
         _ => near.send_each(MSGS, |index, error| panic!("message {index}: {error}")).await,
     };

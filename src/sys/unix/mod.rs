@@ -20,6 +20,6 @@ pub(crate) use socket::{
     may_be_about_tos, segmentation_rejected,
 };
 pub(super) use socket::{is_inet, waits};
-#[cfg(feature = "tokio")]
-pub(crate) use system::has_error;
 pub(crate) use system::{clock_time, kernel_release, wait_readable};
+#[cfg(feature = "tokio")]
+pub(crate) use system::{has_error, has_space};

@@ -45,6 +45,12 @@ pub(crate) fn has_error(socket: BorrowedFd<'_>) -> bool {
     poll(socket, 0, 0).is_ok_and(|ready| ready & libc::POLLERR != 0)
 }
 
+/// Whether the system considers the socket writable. Does not wait.
+#[cfg(feature = "tokio")]
+pub(crate) fn has_space(socket: BorrowedFd<'_>) -> bool {
+    poll(socket, libc::POLLOUT, 0).is_ok_and(|ready| ready & libc::POLLOUT != 0)
+}
+
 /// Waits until the socket is readable, a signal comes or `timeout` passes, rounded up to milliseconds. Returns false if the
 /// socket was shut down for receiving.
 pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration) -> bool {

@@ -58,6 +58,12 @@ pub(crate) fn may_be_about_tos(_: &io::Error) -> bool {
     false
 }
 
+/// tokio's readiness is right on Windows.
+#[cfg(feature = "tokio")]
+pub(crate) fn has_space(_: BorrowedSocket<'_>) -> bool {
+    true
+}
+
 /// Windows has no error queue, and tokio's readiness shows other errors.
 #[cfg(feature = "tokio")]
 pub(crate) fn has_error(_: BorrowedSocket<'_>) -> bool {
