@@ -133,7 +133,7 @@ impl UdpSocketState {
     ///
     /// # Errors
     ///
-    /// The system's error.
+    /// `NotConnected` if a blocking socket was shut down; else the system's error.
     pub fn recv(
         &self,
         socket: UdpSockRef<'_>,
@@ -152,7 +152,10 @@ impl UdpSocketState {
             meta[i].timestamp =
                 extra.timestamp.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         };
-        self.offload.on(&*socket.0).recv_slices(bufs, &mut each)
+        match self.offload.on(&*socket.0).recv_slices(bufs, &mut each) {
+            Ok(0) if count > 0 => Err(io::ErrorKind::NotConnected.into()),
+            result => result,
+        }
     }
 
     /// Has the system queue ICMP errors for [`recv_transport_error`](Self::recv_transport_error): Linux and Android. Does

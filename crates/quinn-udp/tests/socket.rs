@@ -1,9 +1,10 @@
 //! What differs from quinn-udp. `programs/quic/suites.sh` runs quinn-udp's own tests.
 
-use std::io::IoSliceMut;
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{ErrorKind, IoSliceMut};
+use std::net::{Shutdown, SocketAddr, UdpSocket};
 
 use mmsg_quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use socket2::SockRef;
 
 #[cfg(target_os = "linux")]
 #[path = "../../../tests/common/mod.rs"]
@@ -59,6 +60,18 @@ fn g17_an_empty_and_a_truncated_datagram_are_empty_and_divide_nothing() {
         assert_eq!((data.len(), meta.len.div_ceil(meta.stride)), (0, 0));
         assert_eq!(meta.addr, socket.local_addr().unwrap());
     }
+}
+
+#[test]
+fn a_receive_on_a_shut_down_socket_fails() {
+    let (socket, state) = bind();
+    socket.connect(socket.local_addr().unwrap()).expect("to itself");
+    SockRef::from(&socket).shutdown(Shutdown::Read).expect("it is connected");
+    let (mut buffer, mut metas) = (vec![0; 65_535], [RecvMeta::default()]);
+    let mut bufs = [IoSliceMut::new(&mut buffer)];
+    let error = state.recv((&socket).into(), &mut bufs, &mut metas).expect_err("nothing can come");
+    assert_eq!(error.kind(), ErrorKind::NotConnected);
+    assert_eq!(state.recv((&socket).into(), &mut [], &mut []).expect("nothing is asked for"), 0);
 }
 
 #[test]
