@@ -30,7 +30,7 @@ pub(crate) fn wire<'a>(
     let mut encoder = Encoder { socket, segmenting, last: None };
     let mut is_v6 = None;
     let mut rest = msgs;
-    while let (false, [first, others @ ..]) = (headers.is_full(), rest) {
+    while let (false, [first, ..]) = (headers.is_full(), rest) {
         let is_first = headers.len() == 0;
         let mapped = sys::mapped(socket, &first.dest, &mut is_v6);
         let dest = mapped.as_ref().unwrap_or(&first.dest);
@@ -38,35 +38,52 @@ pub(crate) fn wire<'a>(
             let reason = "SendMsg::unix_dest is not a valid Unix address on this platform";
             return unless_first(is_first, invalid(reason));
         };
-        let mut batch = GsoBatch::single(first.len());
-        if let Some(segmenting) = &segmenting {
-            if let Some(size) = own_segment_size(first) {
-                batch.segment = size.into();
-                if !segmenting.permits(first, batch.segment) {
-                    break;
-                }
-            } else if segmenting.max_segments > 1
-                && !others.is_empty()
-                && segmenting.permits(first, batch.segment)
-            {
-                if header.copies_left() < MAX_BATCH_BYTES {
-                    break;
-                }
-                batch = join(&mut header, rest, segmenting.max_segments);
+        let batch = match &segmenting {
+            None => None,
+            Some(segmenting) => match gso_batch(&mut header, rest, segmenting) {
+                None => break,
+                batch => batch,
+            },
+        };
+        // A segment's length fits 16 bits, since even a whole batch's does.
+        let size = batch.filter(GsoBatch::is_segmented).map(|batch| batch.segment as u16);
+        if size.is_some() || !first.has_no_options() {
+            if let Err(error) = encoder.write(&mut header, first, size) {
+                return unless_first(is_first, error);
             }
         }
-        // A segment's length fits 16 bits, since even a whole batch's does.
-        let size = batch.is_segmented().then_some(batch.segment as u16);
-        if let Err(error) = encoder.write(&mut header, first, size) {
-            return unless_first(is_first, error);
-        }
         header.complete();
-        if segmenting.is_some() {
+        let mut messages = 1;
+        if let Some(batch) = batch {
             batches.push(batch);
+            messages = batch.messages;
         }
-        rest = &rest[batch.messages..];
+        rest = &rest[messages..];
     }
     Ok(())
+}
+
+/// The batch that the open header sends: the first message, and those that join it. `None` to stop before it.
+///
+/// Not inlined, so that the loop of a plain send keeps its values in registers.
+#[inline(never)]
+fn gso_batch<'a>(
+    header: &mut OpenHeader<'_, 'a>,
+    msgs: &'a [SendMsg<'a>],
+    segmenting: &Segmenting<'_>,
+) -> Option<GsoBatch> {
+    let first = &msgs[0];
+    let single = GsoBatch::single(first.len());
+    if let Some(size) = own_segment_size(first) {
+        let batch = GsoBatch { segment: size.into(), ..single };
+        return segmenting.permits(first, batch.segment).then_some(batch);
+    }
+    let joins = segmenting.max_segments > 1 && msgs.len() > 1;
+    if !joins || !segmenting.permits(first, single.segment) {
+        return Some(single);
+    }
+    let has_space = header.copies_left() >= MAX_BATCH_BYTES;
+    has_space.then(|| join(header, msgs, segmenting.max_segments))
 }
 
 /// The error of a message that cannot be sent, if it is the first.
@@ -142,17 +159,15 @@ struct Encoded<'a> {
 }
 
 impl<'a> Encoder<'_, 'a> {
-    /// Gives the open header the control data of a message. `segment_size` is that of the header's GSO batch.
-    #[inline]
+    /// Gives the open header the control data of a message. `segment_size` is that of the header's GSO batch. Not inlined
+    /// either.
+    #[inline(never)]
     fn write(
         &mut self,
         header: &mut OpenHeader<'_, 'a>,
         msg: &'a SendMsg<'a>,
         segment_size: Option<u16>,
     ) -> io::Result<()> {
-        if segment_size.is_none() && msg.has_no_options() {
-            return Ok(());
-        }
         if let Some(Encoded { msg: last, segment_size: size, header: encoded }) = self.last {
             let same_family = || is_v4(&last.dest) == is_v4(&msg.dest);
             if size == segment_size && last.same_options(msg) && same_family() {

@@ -243,6 +243,7 @@ impl OfferSize {
     /// # Errors
     ///
     /// `WouldBlock` and `Interrupted`, which are about no message.
+    #[inline]
     pub(crate) fn record(
         &mut self,
         offered: usize,

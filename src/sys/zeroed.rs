@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, LayoutError, alloc_zeroed, dealloc};
 use std::fmt;
 use std::io;
 use std::ops::{Deref, Range};
@@ -17,7 +17,10 @@ use super::numbers::MAX_BATCH;
 ///
 /// The type has no invalid bit patterns, no padding that is read, and no `Drop`. Any thread may use it: only system calls
 /// follow pointers in it, and their callers own or borrow the memory.
-pub(super) unsafe trait Plain: Sized {}
+pub(super) unsafe trait Plain: Sized {
+    /// Where an array of them begins: at a multiple of this. More than 16 costs an allocation that is zeroed by writing to it.
+    const ALIGN: usize = align_of::<Self>();
+}
 
 // SAFETY: any byte is a valid `u8`.
 unsafe impl Plain for u8 {}
@@ -62,7 +65,7 @@ impl<T: Plain> Zeroed<T> {
     ///
     /// `OutOfMemory` if the allocation fails.
     pub(super) fn try_new(len: usize) -> io::Result<Self> {
-        let layout = Layout::array::<T>(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let layout = layout::<T>(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         if layout.size() == 0 {
             return Ok(Self { ptr: NonNull::dangling(), len });
         }
@@ -115,12 +118,16 @@ impl<T: Plain> fmt::Debug for Zeroed<T> {
 
 impl<T: Plain> Drop for Zeroed<T> {
     fn drop(&mut self) {
-        let layout = Layout::array::<T>(self.len).expect("`try_new` computed the same layout");
+        let layout = layout::<T>(self.len).expect("`try_new` computed the same layout");
         if layout.size() > 0 {
             // SAFETY: invariant 1: `try_new` allocated the memory with this layout. `Plain` types have no `Drop`.
             unsafe { dealloc(self.ptr.as_ptr().cast(), layout) }
         }
     }
+}
+
+fn layout<T: Plain>(len: usize) -> Result<Layout, LayoutError> {
+    Layout::array::<T>(len)?.align_to(T::ALIGN)
 }
 
 /// Resizes to the next power of two if `needed` exceeds `capacity`, so that a batch that grows step by step allocates seldom.

@@ -31,6 +31,7 @@ pub(super) fn received(message: &Message<'_>) -> usize {
 }
 
 /// The datagrams that messages are sent as.
+#[inline]
 pub(super) fn sent(msgs: &[SendMsg<'_>]) -> usize {
     let datagrams = |msg| own_segment_size(msg).map_or(1, |size| msg.len().div_ceil(size.into()));
     msgs.iter().map(datagrams).sum()

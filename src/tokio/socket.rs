@@ -1,7 +1,6 @@
 //! [`AsyncBatchSocket`], the batch calls as futures.
 
 use std::borrow::Borrow;
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::iter;
@@ -506,35 +505,51 @@ pub trait AsyncBatchSocket: Sync {
         Self: Sized,
         M: Borrow<SendMsg<'m>>,
     {
-        let mut msgs = msgs.into_iter().map(|msg| *msg.borrow()).peekable();
+        let mut msgs = msgs.into_iter().map(|msg| *msg.borrow());
         async move {
-            // `kept` has what was taken from the iterator and not sent. A row would take 22 kB in the future.
-            let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), VecDeque::new());
-            while !kept.is_empty() || msgs.peek().is_some() {
+            // `kept` has what a full socket did not take, the next message last. A row would take 22 kB in the future.
+            let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), Vec::new());
+            loop {
                 let (mut offered, mut datagrams) = (0, 0);
                 let mut send = |socket: &dyn BatchSocket| {
-                    let mut next = iter::from_fn(|| kept.pop_front().or_else(|| msgs.next()));
+                    let mut next = iter::from_fn(|| kept.pop().or_else(|| msgs.next()));
                     let mut row = row::row();
                     let row = row::fill(&mut row, offer.count, &mut next);
                     let result = socket.send_batch(row);
                     offered = row.len();
                     let sent = result.as_ref().map_or(0, |sent| offered.min(*sent));
                     datagrams = budget::sent(&row[..sent]);
-                    row[sent..].iter().rev().for_each(|msg| kept.push_front(*msg));
+                    kept.extend(row[sent..].iter().rev());
                     result
                 };
-                let call = || self.batch_call(&mut send);
-                let sent = wait::send(self.tokio_socket(), ROW, call).await?;
+                let socket = self.tokio_socket();
+                let sent = wait::send_once(socket, || self.batch_call(&mut send)).await;
+                if sent.as_ref().is_err_and(wait::is_would_block) {
+                    if kept.is_empty() {
+                        kept.extend(msgs.next());
+                    }
+                    if kept.is_empty() {
+                        return Ok(handled);
+                    }
+                    wait::space(socket).await?;
+                    continue;
+                }
                 budget::charge(datagrams);
+                if offered == 0 {
+                    return Ok(handled);
+                }
+                let is_last = offered < offer.count;
                 let failed = |error| {
                     on_error(handled, error);
-                    kept.pop_front();
+                    kept.pop();
                 };
                 let done = offer.record(offered, sent, failed)?;
                 wait::require_progress(done)?;
                 handled += done;
+                if is_last && kept.is_empty() {
+                    return Ok(handled);
+                }
             }
-            Ok(handled)
         }
     }
 

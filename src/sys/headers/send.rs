@@ -126,24 +126,25 @@ impl<'a> SendHeaders<'a> {
         dest: &Dest<'_>,
         payload: Payload<'a>,
     ) -> Option<OpenHeader<'_, 'a>> {
-        let name = self.storage.names.at(self.len);
+        let SendStorage { headers, names, iovecs, .. } = &mut *self.storage;
+        let (header, name, iovec) = (headers.at(self.len), names.at(self.len), iovecs.at(self.len));
         let name_len = match dest {
             Dest::None => 0,
             Dest::Addr(addr) => addr::encode_addr(addr, name),
             Dest::Unix(addr) => addr::encode_unix(*addr, name)?,
         };
-        let name = self.storage.names.pointer(self.len).cast_const().cast();
-        let header = self.storage.headers.at(self.len);
-        header.set_name(name, name_len.min(NAME_LEN));
+        header.set_name(names.pointer(self.len).cast_const().cast(), name_len.min(NAME_LEN));
         header.set_control(ptr::null(), 0);
         header.clear_flags();
-        let mut open = OpenHeader { headers: self };
         match payload {
-            Payload::One(data) => open.set_buffer(data.as_ptr(), data.len()),
+            Payload::One(data) => {
+                *iovec = Buffer::new(data.as_ptr(), data.len());
+                header.set_buffers(iovecs.pointer(self.len), 1);
+            }
             // std documents that an `IoSlice` has the layout of a `Buffer`.
-            Payload::Many(list) => open.header().set_buffers(list.as_ptr().cast(), list.len()),
+            Payload::Many(list) => header.set_buffers(list.as_ptr().cast(), list.len()),
         }
-        Some(open)
+        Some(OpenHeader { headers: self })
     }
 
     /// The complete headers, for the call.

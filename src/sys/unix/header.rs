@@ -53,7 +53,10 @@ impl Buffer {
 pub(crate) struct Header(pub(super) Raw);
 
 // SAFETY: any bytes are a valid C struct of raw pointers, lengths and flags.
-unsafe impl Plain for Header {}
+unsafe impl Plain for Header {
+    /// A cache line: on most systems a header then lies in one.
+    const ALIGN: usize = 64;
+}
 
 impl Header {
     /// Points at an address, or nowhere if `len` is 0.
