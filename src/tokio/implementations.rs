@@ -60,9 +60,9 @@ macro_rules! impl_for_pointer {
         );
     };
 }
-impl_for_pointer!([T: AsyncBatchSocket + ?Sized] &T);
-impl_for_pointer!([T: AsyncBatchSocket + ?Sized] Box<T>);
-impl_for_pointer!([T: AsyncBatchSocket + Send + ?Sized] Arc<T>);
+impl_for_pointer!([T: AsyncBatchSocket] &T);
+impl_for_pointer!([T: AsyncBatchSocket] Box<T>);
+impl_for_pointer!([T: AsyncBatchSocket + Send] Arc<T>);
 
 implement!(
     [S: AsyncBatchSocket + AsSocket] Offload<S>, S::Socket,

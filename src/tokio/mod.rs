@@ -3,6 +3,7 @@
 mod budget;
 mod implementations;
 mod readiness;
+mod send;
 mod socket;
 #[cfg(all(test, mmsg_calls))]
 mod tests;

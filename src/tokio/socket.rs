@@ -3,25 +3,21 @@
 use std::borrow::Borrow;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
-use std::iter;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use ::tokio::io::Interest;
-use ::tokio::task::coop;
 use ::tokio::time;
 
 use super::readiness::{Readiness, TokioSocket};
 use super::waiter::SendWaiter;
-use super::{budget, wait};
+use super::{budget, send, wait};
 use crate::error_queue::{self, Report};
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::send::row::{self, ROW};
-use crate::socket::{BatchSocket, OfferSize, is_temporary};
+use crate::socket::{BatchSocket, is_temporary};
 
 /// The calls of [`BatchSocket`] as futures, for tokio's sockets (feature `tokio`).
 ///
@@ -90,7 +86,7 @@ use crate::socket::{BatchSocket, OfferSize, is_temporary};
     note = "it is implemented for tokio's `UdpSocket` and `UnixDatagram`, for `AsyncFd` of another datagram socket, and for `Offload` of these",
     note = "sockets of std, socket2 and mio have the blocking calls of `BatchSocket`"
 )]
-pub trait AsyncBatchSocket: Sync {
+pub trait AsyncBatchSocket: Sync + Sized {
     /// tokio's type of the socket.
     type Socket: TokioSocket;
 
@@ -149,10 +145,10 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// The system's error. `Ok(0)` means that the socket was shut down, or that `msgs` is empty.
     #[doc(alias("recvmmsg", "recvmsg", "ReadBatch"))]
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send
-    where
-        Self: Sized,
-    {
+    fn recv_batch(
+        &self,
+        msgs: &mut [RecvMsg<'_>],
+    ) -> impl Future<Output = io::Result<usize>> + Send {
         async move {
             let max = msgs.len();
             let call = || {
@@ -175,10 +171,7 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// The errors of [`recv_batch`](Self::recv_batch).
     #[doc(alias("recvmmsg", "recv_from", "ReadBatch"))]
-    fn recv_into(&self, batch: &mut RecvBatch) -> impl Future<Output = io::Result<usize>> + Send
-    where
-        Self: Sized,
-    {
+    fn recv_into(&self, batch: &mut RecvBatch) -> impl Future<Output = io::Result<usize>> + Send {
         async move {
             batch.clear();
             let max = batch.slots();
@@ -224,10 +217,7 @@ pub trait AsyncBatchSocket: Sync {
         &self,
         batch: &mut RecvBatch,
         deadline: Instant,
-    ) -> impl Future<Output = io::Result<usize>> + Send
-    where
-        Self: Sized,
-    {
+    ) -> impl Future<Output = io::Result<usize>> + Send {
         async move {
             let before = batch.message_count();
             while batch.message_count() < batch.slots() {
@@ -282,10 +272,7 @@ pub trait AsyncBatchSocket: Sync {
         &self,
         buffers: &mut [IoSliceMut<'_>],
         mut each: impl FnMut(usize, Message<'_>) + Send,
-    ) -> impl Future<Output = io::Result<usize>> + Send
-    where
-        Self: Sized,
-    {
+    ) -> impl Future<Output = io::Result<usize>> + Send {
         async move {
             let (max, mut datagrams) = (buffers.len(), 0);
             let mut each = |index, message: Message<'_>| {
@@ -323,10 +310,11 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// The errors of [`recv_batch`](Self::recv_batch). The batch is then empty, as while the call is pending.
     #[doc(alias("recvmmsg", "poll_recv_from"))]
-    fn poll_recv_into(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<usize>>
-    where
-        Self: Sized,
-    {
+    fn poll_recv_into(
+        &self,
+        cx: &mut Context<'_>,
+        batch: &mut RecvBatch,
+    ) -> Poll<io::Result<usize>> {
         batch.clear();
         let max = batch.slots();
         let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
@@ -366,10 +354,7 @@ pub trait AsyncBatchSocket: Sync {
         cx: &mut Context<'_>,
         buffers: &mut [IoSliceMut<'_>],
         mut each: impl FnMut(usize, Message<'_>),
-    ) -> Poll<io::Result<usize>>
-    where
-        Self: Sized,
-    {
+    ) -> Poll<io::Result<usize>> {
         let (max, mut datagrams) = (buffers.len(), 0);
         let mut each = |index, message: Message<'_>| {
             datagrams += budget::received(&message);
@@ -402,16 +387,8 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// The system's error for the first message. Nothing was sent.
     #[doc(alias("sendmmsg", "sendmsg", "send_to", "WriteBatch"))]
-    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send
-    where
-        Self: Sized,
-    {
-        async move {
-            let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
-            let sent = wait::send(self.tokio_socket(), msgs.len(), call).await??;
-            budget::charge(budget::sent(&msgs[..sent]));
-            Ok(sent)
-        }
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send {
+        send::send_batch(self, msgs)
     }
 
     /// Sends messages, like [`send_batch`](Self::send_batch), for a `poll_` function of your own.
@@ -448,26 +425,7 @@ pub trait AsyncBatchSocket: Sync {
     where
         Self: Clone + Send + 'static,
     {
-        loop {
-            ready!(waiter.poll(cx))?;
-            ready!(coop::poll_proceed(cx)).made_progress();
-            let send = || match msgs {
-                [] if !wait::has_space(self.tokio_socket()) => wait::would_block(),
-                [] => Ok(0),
-                _ => self.batch_call(&mut |socket| socket.send_batch(msgs)),
-            };
-            match self.tokio_socket().try_io(Interest::WRITABLE, send) {
-                Err(error) if wait::is_would_block(&error) => {
-                    let socket = self.clone();
-                    waiter.begin(async move { wait::space(socket.tokio_socket()).await });
-                }
-                result => {
-                    let sent = result?.min(msgs.len());
-                    budget::charge(budget::sent(&msgs[..sent]));
-                    return Poll::Ready(Ok(sent));
-                }
-            }
-        }
+        send::poll_send_batch(self, cx, waiter, msgs)
     }
 
     /// Sends all messages in order, and waits whenever the socket is full. If one fails, calls `on_error` with its index and
@@ -499,58 +457,12 @@ pub trait AsyncBatchSocket: Sync {
     fn send_each<'m, M>(
         &self,
         msgs: impl IntoIterator<Item = M, IntoIter: Send>,
-        mut on_error: impl FnMut(usize, io::Error) + Send,
+        on_error: impl FnMut(usize, io::Error) + Send,
     ) -> impl Future<Output = io::Result<usize>> + Send
     where
-        Self: Sized,
         M: Borrow<SendMsg<'m>>,
     {
-        let mut msgs = msgs.into_iter().map(|msg| *msg.borrow());
-        async move {
-            // `kept` has what a full socket did not take, the next message last. A row would take 22 kB in the future.
-            let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), Vec::new());
-            loop {
-                let (mut offered, mut datagrams) = (0, 0);
-                let mut send = |socket: &dyn BatchSocket| {
-                    let mut next = iter::from_fn(|| kept.pop().or_else(|| msgs.next()));
-                    let mut row = row::row();
-                    let row = row::fill(&mut row, offer.count, &mut next);
-                    let result = socket.send_batch(row);
-                    offered = row.len();
-                    let sent = result.as_ref().map_or(0, |sent| offered.min(*sent));
-                    datagrams = budget::sent(&row[..sent]);
-                    kept.extend(row[sent..].iter().rev());
-                    result
-                };
-                let socket = self.tokio_socket();
-                let sent = wait::send_once(socket, || self.batch_call(&mut send)).await;
-                if sent.as_ref().is_err_and(wait::is_would_block) {
-                    if kept.is_empty() {
-                        kept.extend(msgs.next());
-                    }
-                    if kept.is_empty() {
-                        return Ok(handled);
-                    }
-                    wait::space(socket).await?;
-                    continue;
-                }
-                budget::charge(datagrams);
-                if offered == 0 {
-                    return Ok(handled);
-                }
-                let is_last = offered < offer.count;
-                let failed = |error| {
-                    on_error(handled, error);
-                    kept.pop();
-                };
-                let done = offer.record(offered, sent, failed)?;
-                wait::require_progress(done)?;
-                handled += done;
-                if is_last && kept.is_empty() {
-                    return Ok(handled);
-                }
-            }
-        }
+        send::send_each(self, msgs.into_iter().map(|msg| *msg.borrow()), on_error)
     }
 
     /// Sends the whole queue in order, and waits whenever the socket is full. Returns how many datagrams the kernel
@@ -577,19 +489,8 @@ pub trait AsyncBatchSocket: Sync {
     /// The system's error for the datagram at the [`front`](SendQueue::front). It stays in the queue:
     /// [`discard_front`](SendQueue::discard_front) drops it. Datagrams before it may have been sent. `WriteZero` if an
     /// implementation of your own sends nothing and returns no error.
-    fn flush(&self, queue: &mut SendQueue) -> impl Future<Output = io::Result<usize>> + Send
-    where
-        Self: Sized,
-    {
-        async move {
-            let all = queue.len();
-            while !queue.is_empty() {
-                let held = queue.len();
-                flush_row(self, queue, ROW).await?.1?;
-                wait::require_progress(held.saturating_sub(queue.len()))?;
-            }
-            Ok(all)
-        }
+    fn flush(&self, queue: &mut SendQueue) -> impl Future<Output = io::Result<usize>> + Send {
+        send::flush(self, queue)
     }
 
     /// Sends the whole queue in order, and waits whenever the socket is full. If a datagram fails, calls `on_error` with it
@@ -621,25 +522,9 @@ pub trait AsyncBatchSocket: Sync {
     fn flush_each(
         &self,
         queue: &mut SendQueue,
-        mut on_error: impl FnMut(&SendMsg<'_>, io::Error) + Send,
-    ) -> impl Future<Output = io::Result<usize>> + Send
-    where
-        Self: Sized,
-    {
-        async move {
-            let (all, mut offer) = (queue.len(), OfferSize::new());
-            while !queue.is_empty() {
-                let (held, mut failed) = (queue.len(), None);
-                let (offered, sent) = flush_row(self, queue, offer.count).await?;
-                offer.record(offered, sent, |error| failed = Some(error))?;
-                if let (Some(error), Some(front)) = (failed, queue.front()) {
-                    on_error(&front, error);
-                    queue.discard_front();
-                }
-                wait::require_progress(held.saturating_sub(queue.len()))?;
-            }
-            Ok(all)
-        }
+        on_error: impl FnMut(&SendMsg<'_>, io::Error) + Send,
+    ) -> impl Future<Output = io::Result<usize>> + Send {
+        send::flush_each(self, queue, on_error)
     }
 
     /// Waits for a report in the error queue, and reads up to `reports.len()` of them, like
@@ -674,10 +559,10 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// The errors of [`drain_errors`](crate::error_queue::drain_errors()): `Unsupported`, at once, if the socket has no error
     /// queue.
-    fn drain_errors(&self, reports: &mut [Report]) -> impl Future<Output = io::Result<usize>> + Send
-    where
-        Self: Sized,
-    {
+    fn drain_errors(
+        &self,
+        reports: &mut [Report],
+    ) -> impl Future<Output = io::Result<usize>> + Send {
         async move {
             let socket = self.tokio_socket();
             if !Self::Socket::HAS_ERROR_QUEUE {
@@ -690,25 +575,4 @@ pub trait AsyncBatchSocket: Sync {
             wait::errors(socket, || error_queue::drain_errors(socket, reports)).await
         }
     }
-}
-
-/// Sends the front of the queue by one call, at most `max` datagrams. Returns how many it offered, and the result.
-async fn flush_row(
-    socket: &impl AsyncBatchSocket,
-    queue: &mut SendQueue,
-    max: usize,
-) -> io::Result<(usize, io::Result<usize>)> {
-    let (mut offered, mut datagrams) = (0, 0);
-    let mut send = |socket: &dyn BatchSocket| {
-        let mut row = row::row();
-        let row = queue.fill(&mut row, max);
-        offered = row.len();
-        let sent = socket.send_batch(row)?.min(offered);
-        datagrams = budget::sent(&row[..sent]);
-        queue.advance(sent);
-        Ok(sent)
-    };
-    let sent = wait::send(socket.tokio_socket(), max, || socket.batch_call(&mut send)).await?;
-    budget::charge(datagrams);
-    Ok((offered, sent))
 }
