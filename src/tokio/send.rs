@@ -2,59 +2,21 @@
 
 use std::io;
 use std::iter;
-use std::task::{Context, Poll, ready};
-
-use ::tokio::io::Interest;
-use ::tokio::task::coop;
 
 use super::readiness::Readiness;
-use super::waiter::SendWaiter;
-use super::{AsyncBatchSocket, budget, wait};
+use super::{budget, wait};
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::send::row::{self, ROW};
 use crate::socket::{BatchSocket, OfferSize};
 
-pub(super) async fn send_batch(
-    socket: &impl AsyncBatchSocket,
-    msgs: &[SendMsg<'_>],
-) -> io::Result<usize> {
-    let call = || socket.batch_call(&mut |socket| socket.send_batch(msgs));
-    let sent = wait::send(socket.tokio_socket(), msgs.len(), call).await??;
-    budget::charge(budget::sent(&msgs[..sent]));
-    Ok(sent)
-}
+/// What is called with the socket.
+type Call<'c> = dyn FnMut(&dyn BatchSocket) -> io::Result<usize> + 'c;
 
-pub(super) fn poll_send_batch<S: AsyncBatchSocket + Clone + Send + 'static>(
-    socket: &S,
-    cx: &mut Context<'_>,
-    waiter: &mut SendWaiter,
-    msgs: &[SendMsg<'_>],
-) -> Poll<io::Result<usize>> {
-    loop {
-        ready!(waiter.poll(cx))?;
-        ready!(coop::poll_proceed(cx)).made_progress();
-        let send = || match msgs {
-            [] if !wait::has_space(socket.tokio_socket()) => wait::would_block(),
-            [] => Ok(0),
-            _ => socket.batch_call(&mut |socket| socket.send_batch(msgs)),
-        };
-        match socket.tokio_socket().try_io(Interest::WRITABLE, send) {
-            Err(error) if wait::is_would_block(&error) => {
-                let socket = socket.clone();
-                waiter.begin(async move { wait::space(socket.tokio_socket()).await });
-            }
-            result => {
-                let sent = result?.min(msgs.len());
-                budget::charge(budget::sent(&msgs[..sent]));
-                return Poll::Ready(Ok(sent));
-            }
-        }
-    }
-}
-
+/// Sends all messages in order, by calls of `batch_call`.
 pub(super) async fn send_each<'m>(
-    socket: &impl AsyncBatchSocket,
+    socket: &impl Readiness,
+    batch_call: impl Fn(&mut Call<'_>) -> io::Result<usize> + Sync,
     mut msgs: impl Iterator<Item = SendMsg<'m>> + Send,
     mut on_error: impl FnMut(usize, io::Error) + Send,
 ) -> io::Result<usize> {
@@ -73,8 +35,7 @@ pub(super) async fn send_each<'m>(
             kept.extend(row[sent..].iter().rev());
             result
         };
-        let tokio_socket = socket.tokio_socket();
-        let sent = wait::send_once(tokio_socket, || socket.batch_call(&mut send)).await;
+        let sent = wait::send_once(socket, || batch_call(&mut send)).await;
         if sent.as_ref().is_err_and(wait::is_would_block) {
             if kept.is_empty() {
                 kept.extend(msgs.next());
@@ -82,7 +43,7 @@ pub(super) async fn send_each<'m>(
             if kept.is_empty() {
                 return Ok(handled);
             }
-            wait::space(tokio_socket).await?;
+            wait::space(socket).await?;
             continue;
         }
         budget::charge(datagrams);
@@ -103,28 +64,32 @@ pub(super) async fn send_each<'m>(
     }
 }
 
+/// Sends the whole queue in order. An error leaves its datagram at the front.
 pub(super) async fn flush(
-    socket: &impl AsyncBatchSocket,
+    socket: &impl Readiness,
+    batch_call: impl Fn(&mut Call<'_>) -> io::Result<usize> + Sync,
     queue: &mut SendQueue,
 ) -> io::Result<usize> {
     let all = queue.len();
     while !queue.is_empty() {
         let held = queue.len();
-        flush_row(socket, queue, ROW).await?.1?;
+        flush_row(socket, &batch_call, queue, ROW).await?.1?;
         wait::require_progress(held.saturating_sub(queue.len()))?;
     }
     Ok(all)
 }
 
+/// Sends the whole queue in order, and drops the datagrams that fail.
 pub(super) async fn flush_each(
-    socket: &impl AsyncBatchSocket,
+    socket: &impl Readiness,
+    batch_call: impl Fn(&mut Call<'_>) -> io::Result<usize> + Sync,
     queue: &mut SendQueue,
     mut on_error: impl FnMut(&SendMsg<'_>, io::Error) + Send,
 ) -> io::Result<usize> {
     let (all, mut offer) = (queue.len(), OfferSize::new());
     while !queue.is_empty() {
         let (held, mut failed) = (queue.len(), None);
-        let (offered, sent) = flush_row(socket, queue, offer.count).await?;
+        let (offered, sent) = flush_row(socket, &batch_call, queue, offer.count).await?;
         offer.record(offered, sent, |error| failed = Some(error))?;
         if let (Some(error), Some(front)) = (failed, queue.front()) {
             on_error(&front, error);
@@ -137,7 +102,8 @@ pub(super) async fn flush_each(
 
 /// Sends the front of the queue by one call, at most `max` datagrams. Returns how many it offered, and the result.
 async fn flush_row(
-    socket: &impl AsyncBatchSocket,
+    socket: &impl Readiness,
+    batch_call: &(impl Fn(&mut Call<'_>) -> io::Result<usize> + Sync),
     queue: &mut SendQueue,
     max: usize,
 ) -> io::Result<(usize, io::Result<usize>)> {
@@ -151,7 +117,7 @@ async fn flush_row(
         queue.advance(sent);
         Ok(sent)
     };
-    let sent = wait::send(socket.tokio_socket(), max, || socket.batch_call(&mut send)).await?;
+    let sent = wait::send(socket, max, || batch_call(&mut send)).await?;
     budget::charge(datagrams);
     Ok((offered, sent))
 }

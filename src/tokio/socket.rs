@@ -6,6 +6,8 @@ use std::io::{self, IoSliceMut};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use ::tokio::io::Interest;
+use ::tokio::task::coop;
 use ::tokio::time;
 
 use super::readiness::{Readiness, TokioSocket};
@@ -388,7 +390,12 @@ pub trait AsyncBatchSocket: Sync + Sized {
     /// The system's error for the first message. Nothing was sent.
     #[doc(alias("sendmmsg", "sendmsg", "send_to", "WriteBatch"))]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send {
-        send::send_batch(self, msgs)
+        async move {
+            let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
+            let sent = wait::send(self.tokio_socket(), msgs.len(), call).await??;
+            budget::charge(budget::sent(&msgs[..sent]));
+            Ok(sent)
+        }
     }
 
     /// Sends messages, like [`send_batch`](Self::send_batch), for a `poll_` function of your own.
@@ -425,7 +432,26 @@ pub trait AsyncBatchSocket: Sync + Sized {
     where
         Self: Clone + Send + 'static,
     {
-        send::poll_send_batch(self, cx, waiter, msgs)
+        loop {
+            ready!(waiter.poll(cx))?;
+            ready!(coop::poll_proceed(cx)).made_progress();
+            let send = || match msgs {
+                [] if !wait::has_space(self.tokio_socket()) => wait::would_block(),
+                [] => Ok(0),
+                _ => self.batch_call(&mut |socket| socket.send_batch(msgs)),
+            };
+            match self.tokio_socket().try_io(Interest::WRITABLE, send) {
+                Err(error) if wait::is_would_block(&error) => {
+                    let socket = self.clone();
+                    waiter.begin(async move { wait::space(socket.tokio_socket()).await });
+                }
+                result => {
+                    let sent = result?.min(msgs.len());
+                    budget::charge(budget::sent(&msgs[..sent]));
+                    return Poll::Ready(Ok(sent));
+                }
+            }
+        }
     }
 
     /// Sends all messages in order, and waits whenever the socket is full. If one fails, calls `on_error` with its index and
@@ -462,7 +488,8 @@ pub trait AsyncBatchSocket: Sync + Sized {
     where
         M: Borrow<SendMsg<'m>>,
     {
-        send::send_each(self, msgs.into_iter().map(|msg| *msg.borrow()), on_error)
+        let msgs = msgs.into_iter().map(|msg| *msg.borrow());
+        send::send_each(self.tokio_socket(), |call| self.batch_call(call), msgs, on_error)
     }
 
     /// Sends the whole queue in order, and waits whenever the socket is full. Returns how many datagrams the kernel
@@ -490,7 +517,7 @@ pub trait AsyncBatchSocket: Sync + Sized {
     /// [`discard_front`](SendQueue::discard_front) drops it. Datagrams before it may have been sent. `WriteZero` if an
     /// implementation of your own sends nothing and returns no error.
     fn flush(&self, queue: &mut SendQueue) -> impl Future<Output = io::Result<usize>> + Send {
-        send::flush(self, queue)
+        send::flush(self.tokio_socket(), |call| self.batch_call(call), queue)
     }
 
     /// Sends the whole queue in order, and waits whenever the socket is full. If a datagram fails, calls `on_error` with it
@@ -524,7 +551,7 @@ pub trait AsyncBatchSocket: Sync + Sized {
         queue: &mut SendQueue,
         on_error: impl FnMut(&SendMsg<'_>, io::Error) + Send,
     ) -> impl Future<Output = io::Result<usize>> + Send {
-        send::flush_each(self, queue, on_error)
+        send::flush_each(self.tokio_socket(), |call| self.batch_call(call), queue, on_error)
     }
 
     /// Waits for a report in the error queue, and reads up to `reports.len()` of them, like
