@@ -7,14 +7,11 @@ use crate::ancillary::RecvMeta;
 use crate::recv::datagram::Envelope;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
-use crate::recv::received::Received;
-use crate::recv::scattered::Parts;
 use crate::send::coalesce::{GsoBatch, Segmenting};
 use crate::send::msg::SendMsg;
 use crate::send::wire::wire;
 use crate::sys::{
-    self, AsSocket, Backend, BorrowedSocket, MAX_BATCH, RecvFlags, RecvStorage, SendFlags,
-    SendStorage, Taken,
+    self, BorrowedSocket, Flags, MAX_BATCH, RecvStorage, SendStorage, Taken, numbers::MAX_RECV,
 };
 
 /// The maximum bytes of payload that one call copies; a call with more to copy ends with a count. The copies stay in the
@@ -23,179 +20,43 @@ const MAX_COPIES: usize = 128 << 10;
 
 /// An arena: memory for the headers, addresses and control data of a batch.
 ///
-/// The calls of [`BatchSocket`](crate::BatchSocket) use an arena of their thread. Use one of your own to choose the system
-/// calls, to set flags, or to control the memory. It grows to the largest batch so far, at most 1,024 messages, and
-/// shrinks only by [`shrink_to`](Self::shrink_to). Sends and receives use separate memory: about 700 bytes a message in each
-/// direction, of which a call without control data touches up to 200.
-///
-/// ```
-/// use mmsg::{MmsgBuf, RecvMsg, SendMsg};
-/// # use std::net::UdpSocket;
-/// # let (a, b) = (UdpSocket::bind("[::1]:0")?, UdpSocket::bind("[::1]:0")?);
-/// # let to = b.local_addr()?;
-/// let mut arena = MmsgBuf::new();
-/// let sent = arena.send(&a, &[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
-/// let mut memory = [[0; 1500]; 4];
-/// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
-/// let received = arena.recv(&b, &mut msgs)?;
-/// assert_eq!((sent, received), (2, 2));
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
-/// With an [`Offload`](crate::Offload) an arena calls the plain socket inside: it forms no GSO batches and counts nothing.
-/// With GRO on, give each message 65,535 bytes.
-///
-/// An arena can move to another thread, but not while it is borrowed:
-///
-/// ```compile_fail,E0505
-/// let mut arena = mmsg::MmsgBuf::new();
-/// let in_use = &mut arena;
-/// std::thread::spawn(move || drop(arena));
-/// in_use.shrink_to(0);
-/// ```
-#[doc(alias("mmsghdr", "recvmmsg", "sendmmsg", "MultiHeaders"))]
+/// It grows to the largest batch so far, at most 1,024 messages, and never shrinks. Sends and receives use separate memory:
+/// about 700 bytes a message in each direction, of which a call without control data touches up to 200.
 #[derive(Debug)]
-pub struct MmsgBuf {
+pub(crate) struct Arena {
     send: SendStorage,
     recv: RecvStorage,
     /// The messages of each header of a send with GSO.
     batches: Vec<GsoBatch>,
     /// Memory to join the buffers of a message that is segmented in user space.
     pub(crate) gathered: Vec<u8>,
-    backend: Option<Backend>,
 }
 
-impl MmsgBuf {
+impl Arena {
     /// An empty arena: no memory is allocated.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self::with(None)
-    }
-
-    /// An empty arena that uses `backend` instead of the process's.
-    ///
-    /// ```
-    /// use mmsg::{Backend, MmsgBuf, SendMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # let to = socket.local_addr()?;
-    /// let mut arena = MmsgBuf::with_backend(Backend::Msg); // a system call for each message
-    /// assert_eq!(arena.send(&socket, &[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?, 2);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub const fn with_backend(backend: Backend) -> Self {
-        Self::with(Some(backend))
-    }
-
-    const fn with(backend: Option<Backend>) -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             send: SendStorage::new(),
             recv: RecvStorage::new(),
             batches: Vec::new(),
             gathered: Vec::new(),
-            backend,
         }
     }
 
-    /// The number of messages that the arena has memory for, in the direction that has more.
-    #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.send.capacity().max(self.recv.capacity())
-    }
-
-    /// Frees the memory for more than `messages` messages, and that for copies of payload.
-    pub fn shrink_to(&mut self, messages: usize) {
-        self.send.shrink_to(messages);
-        self.recv.shrink_to(messages);
-        self.batches = Vec::new();
-        self.gathered = Vec::new();
-    }
-
-    /// Receives messages into `msgs`, like [`BatchSocket::recv_batch`](crate::BatchSocket::recv_batch): waits for the first,
-    /// and takes the others that are there. Returns how many came.
-    ///
-    /// # Errors
-    ///
-    /// The errors of `BatchSocket::recv_batch`.
-    pub fn recv(&mut self, socket: &impl AsSocket, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        self.recv_with(socket, msgs, RecvFlags::NONE)
-    }
-
-    /// Like [`recv`](Self::recv), with flags.
-    ///
-    /// ```
-    /// use mmsg::{MmsgBuf, RecvFlags, RecvMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// let mut buffer = [0; 1500];
-    /// let nothing = MmsgBuf::new().recv_with(
-    ///     &socket,
-    ///     &mut [RecvMsg::new(&mut buffer)],
-    ///     RecvFlags::DONT_WAIT,
-    /// );
-    /// assert_eq!(nothing.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`recv`](Self::recv).
-    pub fn recv_with(
-        &mut self,
-        socket: &impl AsSocket,
-        msgs: &mut [RecvMsg<'_>],
-        flags: RecvFlags,
-    ) -> io::Result<usize> {
-        self.recv_on(sys::borrow(socket), msgs, flags).map(|taken| taken.count)
-    }
-
-    /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch). Returns how many the kernel
-    /// accepted.
-    ///
-    /// # Errors
-    ///
-    /// The errors of `BatchSocket::send_batch`.
-    pub fn send(&mut self, socket: &impl AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        self.send_with(socket, msgs, SendFlags::NONE)
-    }
-
-    /// Like [`send`](Self::send), with flags.
-    ///
-    /// ```
-    /// use mmsg::{MmsgBuf, SendFlags, SendMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # let msgs = [SendMsg::to(socket.local_addr()?, b"hello")];
-    /// let sent = MmsgBuf::new().send_with(&socket, &msgs, SendFlags::DONT_WAIT)?;
-    /// # assert_eq!(sent, 1);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`send`](Self::send).
-    pub fn send_with(
-        &mut self,
-        socket: &impl AsSocket,
-        msgs: &[SendMsg<'_>],
-        flags: SendFlags,
-    ) -> io::Result<usize> {
-        self.send_on(sys::borrow(socket), msgs, flags)
-    }
-
+    /// Receives messages into `msgs`.
     #[inline]
     pub(crate) fn recv_on(
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &mut [RecvMsg<'_>],
-        flags: RecvFlags,
     ) -> io::Result<Taken> {
-        let offered = flags.max_messages(msgs.len());
+        let offered = msgs.len().min(MAX_RECV);
         self.recv.reserve(offered)?;
         let mut headers = self.recv.begin();
         for msg in &mut msgs[..offered] {
-            msg.lend_to(&mut headers)?;
+            msg.lend_to(&mut headers);
         }
-        let backend = self.backend.unwrap_or_else(Backend::current);
-        let taken = sys::recv(backend, socket, headers.wired(), flags)?;
+        let taken = sys::recv(socket, headers.wired(), Flags::NONE)?;
         for (i, msg) in msgs[..taken.count].iter_mut().enumerate() {
             msg.read_back(&self.recv, i);
         }
@@ -208,25 +69,23 @@ impl MmsgBuf {
         &mut self,
         socket: BorrowedSocket<'_>,
         buffers: &mut [IoSliceMut<'_>],
+        flags: Flags,
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<Taken> {
-        let offered = RecvFlags::NONE.max_messages(buffers.len());
+        let offered = buffers.len().min(MAX_RECV);
         self.recv.reserve(offered)?;
         let mut headers = self.recv.begin();
         for buffer in &mut buffers[..offered] {
-            headers.push(std::slice::from_mut(buffer), None, None)?;
+            headers.push(buffer, None);
         }
-        let backend = self.backend.unwrap_or_else(Backend::current);
-        let taken = sys::recv(backend, socket, headers.wired(), RecvFlags::NONE)?;
+        let taken = sys::recv(socket, headers.wired(), flags)?;
         for (i, buffer) in buffers[..taken.count].iter().enumerate() {
             let result = self.recv.result(i);
             let (source, control) = (self.recv.source(i, &result), self.recv.control(i, &result));
             let mut meta = None;
             RecvMeta::decode(control, &mut meta);
             let meta = meta.as_ref().unwrap_or(&RecvMeta::NONE);
-            let received = Received::new(&result, buffer.len(), meta, || source);
-            let parts = Parts::one(&buffer[..received.len]);
-            each(i, Message::new(parts, received, Envelope::new(source, meta), control));
+            each(i, Message::new(buffer, &result, Envelope::new(source, meta), control));
         }
         Ok(taken)
     }
@@ -236,14 +95,12 @@ impl MmsgBuf {
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
-        flags: SendFlags,
     ) -> io::Result<usize> {
         let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
         self.send.reserve(msgs.len(), 0)?;
         let mut headers = self.send.begin();
         wire(&mut headers, &mut self.batches, socket, msgs, None)?;
-        let backend = self.backend.unwrap_or_else(Backend::current);
-        sys::send(backend, socket, headers.wired(), flags)
+        sys::send(socket, headers.wired(), Flags::NONE)
     }
 
     /// Sends messages as GSO batches, by one system call.
@@ -253,7 +110,7 @@ impl MmsgBuf {
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
         segmenting: Segmenting<'_>,
-        flags: SendFlags,
+        flags: Flags,
     ) -> GsoSend<'_> {
         self.batches.clear();
         let (sent, error) = match self.try_send_gso(socket, msgs, segmenting, flags) {
@@ -270,15 +127,14 @@ impl MmsgBuf {
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
         segmenting: Segmenting<'_>,
-        flags: SendFlags,
+        flags: Flags,
     ) -> io::Result<usize> {
         let joins = segmenting.max_segments > 1 && msgs.len() > 1;
         self.send.reserve(msgs.len(), if joins { MAX_COPIES } else { 0 })?;
         self.batches.try_reserve(msgs.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut headers = self.send.begin();
         wire(&mut headers, &mut self.batches, socket, msgs, Some(segmenting))?;
-        let backend = self.backend.unwrap_or_else(Backend::current);
-        sys::send(backend, socket, headers.wired(), flags)
+        sys::send(socket, headers.wired(), flags)
     }
 }
 
@@ -292,22 +148,16 @@ pub(crate) struct GsoSend<'a> {
     pub(crate) error: Option<io::Error>,
 }
 
-impl Default for MmsgBuf {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 // The first arena serves a thread's calls, the second one calls that a closure makes within them.
-thread_local!(static ARENAS: [Cell<Option<Box<MmsgBuf>>>; 2] = const { [Cell::new(None), Cell::new(None)] });
+thread_local!(static ARENAS: [Cell<Option<Box<Arena>>>; 2] = const { [Cell::new(None), Cell::new(None)] });
 
 /// Runs `call` with an arena of this thread. A panic frees the arena.
 ///
 /// If both arenas are in use, or gone because the thread ends, a new one serves.
 #[inline]
-pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
+pub(crate) fn with<R>(call: impl FnOnce(&mut Arena) -> R) -> R {
     let kept = ARENAS.try_with(|[first, second]| first.take().or_else(|| second.take()));
-    let mut arena = kept.ok().flatten().unwrap_or_default();
+    let mut arena = kept.ok().flatten().unwrap_or_else(|| Box::new(Arena::new()));
     let result = call(&mut arena);
     let _ = ARENAS.try_with(|[first, second]| {
         if let Some(inner) = first.replace(Some(arena)) {
@@ -325,36 +175,26 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// Grows the arena by a send of this many messages.
-    fn grow(arena: &mut MmsgBuf, messages: usize) {
+    fn grow(arena: &mut Arena, messages: usize) {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         let msg = SendMsg::to(socket.local_addr().expect("it is bound"), b"");
-        arena.send(&socket, &vec![msg; messages]).expect("loopback takes them");
+        arena.send_on(sys::borrow(&socket), &vec![msg; messages]).expect("loopback takes them");
     }
 
     #[test]
     fn an_arena_comes_back_and_is_lent_again() {
         with(|arena| grow(arena, 100));
-        assert_eq!(with(|arena| arena.capacity()), 128);
-    }
-
-    #[test]
-    fn g11_a_shrunk_arena_has_no_memory_for_copies() {
-        let mut arena = MmsgBuf::new();
-        arena.send.reserve(2, 100_000).expect("there is memory");
-        arena.gathered.reserve(1_000);
-        arena.shrink_to(2);
-        assert_eq!((arena.capacity(), arena.gathered.capacity()), (2, 0));
-        assert_eq!(arena.send.copies(), 0);
+        assert_eq!(with(|arena| arena.send.capacity()), 128);
     }
 
     #[test]
     fn a_call_within_a_call_gets_another_arena() {
         for round in 0..3 {
             with(|outer| {
-                assert_eq!(outer.capacity(), if round == 0 { 0 } else { 2 });
+                assert_eq!(outer.send.capacity(), if round == 0 { 0 } else { 2 });
                 grow(outer, 2);
                 with(|inner| {
-                    assert_eq!(inner.capacity(), if round == 0 { 0 } else { 4 });
+                    assert_eq!(inner.send.capacity(), if round == 0 { 0 } else { 4 });
                     grow(inner, 4);
                 });
             });
@@ -364,7 +204,7 @@ mod tests {
     #[test]
     fn g13_calls_nested_three_deep_allocate_each_time() {
         for _ in 0..2 {
-            let innermost = with(|_| with(|_| with(|arena| arena.capacity())));
+            let innermost = with(|_| with(|_| with(|arena| arena.send.capacity())));
             assert_eq!(innermost, 0);
             with(|outer| {
                 grow(outer, 2);
@@ -381,7 +221,7 @@ mod tests {
         with(|arena| grow(arena, 8));
         let panicked = catch_unwind(AssertUnwindSafe(|| with(|_| panic!("expected"))));
         assert!(panicked.is_err());
-        assert_eq!(with(|arena| arena.capacity()), 0);
+        assert_eq!(with(|arena| arena.send.capacity()), 0);
     }
 
     #[test]
@@ -391,7 +231,7 @@ mod tests {
             fn drop(&mut self) {
                 let capacity = with(|arena| {
                     grow(arena, 4);
-                    arena.capacity()
+                    arena.send.capacity()
                 });
                 self.0.send(capacity).expect("the test waits for it");
             }

@@ -5,14 +5,13 @@
 mod report;
 
 use std::array;
-use std::io;
+use std::io::{self, IoSliceMut};
 
 pub use report::{Event, Origin, Report};
 
-use crate::ancillary::ControlBuf;
 use crate::arena;
-use crate::recv::msg::RecvMsg;
-use crate::sys::{self, AsSocket, BorrowedSocket, RecvFlags};
+use crate::recv::message::Message;
+use crate::sys::{self, AsSocket, BorrowedSocket, Flags};
 
 /// Reads the socket's error queue into `reports`, without waiting, and returns the number of reports.
 ///
@@ -86,18 +85,17 @@ const REPORTS_PER_CALL: usize = 8;
 
 /// Reads up to [`REPORTS_PER_CALL`] reports with one system call, and returns how many came.
 fn drain_once(socket: BorrowedSocket<'_>, reports: &mut [Report]) -> io::Result<usize> {
-    let mut controls: [ControlBuf; REPORTS_PER_CALL] = array::from_fn(|_| ControlBuf::new());
-    let mut msgs = controls.each_mut().map(|control| RecvMsg::new(&mut []).with_control(control));
-    let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
-    let msgs = &mut msgs[..reports.len()];
-    let count = match arena::with(|arena| arena.recv_on(socket, msgs, flags)) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-        result => result?.count,
+    let flags = Flags::ERROR_QUEUE | Flags::DONT_WAIT;
+    // The datagram that caused a report is its payload, which nobody wants.
+    let mut buffers: [_; REPORTS_PER_CALL] = array::from_fn(|_| IoSliceMut::new(&mut []));
+    let buffers = &mut buffers[..reports.len()];
+    let mut each = |i, message: Message<'_>| {
+        let dest = message.addr();
+        let decoded = Report::decode(message.control_messages(), dest);
+        reports[i] = decoded.unwrap_or(Report { dest, ..Report::EMPTY });
     };
-    for (report, msg) in reports.iter_mut().zip(&msgs[..count]) {
-        let dest = msg.addr();
-        let decoded = Report::decode(msg.message().control_messages(), dest);
-        *report = decoded.unwrap_or(Report { dest, ..Report::EMPTY });
+    match arena::with(|arena| arena.recv_slices(socket, buffers, flags, &mut each)) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        result => result.map(|taken| taken.count),
     }
-    Ok(count)
 }

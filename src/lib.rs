@@ -60,7 +60,6 @@
 //! | QUIC with [noq](https://docs.rs/noq), iroh's | `mmsg_noq::TokioRuntime`, in the crate [mmsg-noq](https://docs.rs/mmsg-noq) |
 //! | quinn-udp's API | the crate [mmsg-quinn-udp](https://docs.rs/mmsg-quinn-udp) |
 //! | serve one port by several threads | a socket for each, by the crate [mmsg-reuseport](https://docs.rs/mmsg-reuseport) |
-//! | keep header memory yourself, or pass flags | [`MmsgBuf`] |
 //!
 //! `examples/` has a DNS forwarder, a game server, a tunnel, a selective forwarding unit and more.
 //!
@@ -174,7 +173,6 @@ pub mod prelude {
 #[cfg(feature = "tokio")]
 pub use self::tokio::{AsyncBatchSocket, SendWaiter, TokioSocket};
 pub use ancillary::{Ancillary, Ecn, RecvMeta, SendMeta, TransmitClock};
-pub use arena::MmsgBuf;
 pub use offload::Offload;
 pub use recv::batch::RecvBatch;
 pub use recv::datagram::{Datagram, DatagramMut};
@@ -185,7 +183,7 @@ pub use send::queue::SendQueue;
 pub use socket::{BatchSocket, BatchSocketExt};
 /// Borrows a socket: std's [`AsFd`](std::os::fd::AsFd) on Unix, std's `AsSocket` on Windows.
 ///
-/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors), [`MmsgBuf`] and [`Offload`] accept
+/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors) and [`Offload`] accept
 /// every type that implements it: the sockets of std, socket2, mio and tokio, `Offload` itself, and references, `Box`, `Rc`
 /// and `Arc` of these.
 ///
@@ -200,7 +198,7 @@ pub use socket::{BatchSocket, BatchSocketExt};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub use sys::AsSocket;
-pub use sys::{Backend, RecvFlags, SendFlags, UnixAddr};
+pub use sys::{Backend, UnixAddr};
 
 /// Raw control messages in both directions, for everything that [`RecvMeta`] and [`SendMeta`] lack.
 pub mod control {

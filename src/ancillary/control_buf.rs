@@ -1,4 +1,4 @@
-//! A buffer for raw control messages.
+//! A buffer for raw control messages to send.
 
 use std::fmt;
 use std::io;
@@ -9,10 +9,8 @@ use crate::sys::{CONTROL_SPACE, ControlMessages, Layout, control_message};
 
 /// A buffer of control messages, [`CONTROL_SPACE`] bytes, 8-byte aligned, without heap memory.
 ///
-/// For a send, fill it with [`push`](Self::push) and pass it to
-/// [`SendMsg::with_control`](crate::SendMsg::with_control). For a receive, pass it to
-/// [`RecvMsg::with_control`](crate::RecvMsg::with_control); after the call it holds the kernel's
-/// messages.
+/// Fill it with [`push`](Self::push) and pass it to [`SendMsg::with_control`](crate::SendMsg::with_control). Received
+/// control messages are in [`Message::control_messages`](crate::Message::control_messages).
 ///
 /// ```
 /// use mmsg::control::ControlBuf;
@@ -62,7 +60,7 @@ impl ControlBuf {
         self.len = 0;
     }
 
-    /// The messages, in order. Received descriptors are closed, and their numbers read as -1.
+    /// The messages, in order.
     #[must_use]
     pub fn messages(&self) -> ControlMessages<'_> {
         ControlMessages::new(self.as_bytes())
@@ -72,17 +70,6 @@ impl ControlBuf {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
-    }
-
-    /// All bytes, for the kernel to write; then call [`filled`](Self::filled).
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8; CONTROL_SPACE] {
-        &mut self.bytes
-    }
-
-    /// Sets how many bytes the kernel wrote, and returns them.
-    pub(crate) fn filled(&mut self, len: usize) -> &[u8] {
-        self.len = len.min(CONTROL_SPACE);
-        self.as_bytes()
     }
 }
 

@@ -1,8 +1,7 @@
 //! The metadata that a socket can report, and the socket options that enable it.
 
-use std::ops::Sub;
-
-use crate::sys::flag_set;
+use std::fmt;
+use std::ops::BitOr;
 
 /// A set of metadata that the kernel can report for each message.
 ///
@@ -26,7 +25,7 @@ use crate::sys::flag_set;
 /// }
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use = "a missing member is no error: use `require`, or check the returned set"]
 pub struct Ancillary(u16);
 
@@ -73,16 +72,49 @@ impl Ancillary {
     /// [`Offload`](crate::Offload) sends without GSO, so that each datagram has a time.
     #[doc(alias = "SO_TIMESTAMPING")]
     pub const SEND_TIMESTAMP: Self = Self(1 << 9);
+
+    /// Each member, with its name.
+    pub(super) const MEMBERS: [(Self, &str); 10] = [
+        (Self::DEST, "DEST"),
+        (Self::TOS, "TOS"),
+        (Self::HOP_LIMIT, "HOP_LIMIT"),
+        (Self::TIMESTAMP, "TIMESTAMP"),
+        (Self::HARDWARE_TIMESTAMP, "HARDWARE_TIMESTAMP"),
+        (Self::GRO, "GRO"),
+        (Self::DROPPED, "DROPPED"),
+        (Self::ORIGINAL_DEST, "ORIGINAL_DEST"),
+        (Self::ERRORS, "ERRORS"),
+        (Self::SEND_TIMESTAMP, "SEND_TIMESTAMP"),
+    ];
+
+    /// Whether all of `other` is in `self`.
+    #[must_use]
+    #[inline]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The members of `self` that are not in `other`.
+    pub(super) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
 }
 
-flag_set!(
-    Ancillary: DEST, TOS, HOP_LIMIT, TIMESTAMP, HARDWARE_TIMESTAMP, GRO, DROPPED, ORIGINAL_DEST, ERRORS,
-    SEND_TIMESTAMP,
-);
-
-impl Sub for Ancillary {
+impl BitOr for Ancillary {
     type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Shows the names of the members.
+impl fmt::Debug for Ancillary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut set = f.debug_set();
+        for (_, name) in Self::MEMBERS.iter().filter(|(member, _)| self.contains(*member)) {
+            set.entry(&format_args!("{name}"));
+        }
+        set.finish()
     }
 }

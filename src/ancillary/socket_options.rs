@@ -32,7 +32,25 @@ impl Ancillary {
     /// An error about the socket itself, such as `EBADF`.
     #[doc(alias = "setsockopt")]
     pub fn enable(self, socket: &impl AsSocket) -> io::Result<Self> {
-        self.apply(socket, |option, now| if option.bits { now | option.on } else { option.on })
+        let socket = sys::borrow(socket);
+        let families = sys::families(socket)?;
+        let has_error_queue = sys::has_error_queue(socket)?;
+        let applies = |option: &&SocketOption| match option.family {
+            Family::V4 => families.v4,
+            Family::V6 => families.v6,
+            Family::ErrorQueue => has_error_queue,
+            Family::Any => true,
+        };
+        let mut taken = Self::NONE;
+        for &(member, _) in Self::MEMBERS.iter().filter(|(member, _)| self.contains(*member)) {
+            let of_it =
+                OPTIONS.iter().filter(|option| option.member == member && option.name.is_some());
+            let mut options = of_it.filter(applies).peekable();
+            if options.peek().is_some() && turn_on(socket, &mut options)? {
+                taken = taken | member;
+            }
+        }
+        Ok(taken)
     }
 
     /// Turns the whole set on for `socket`.
@@ -54,67 +72,12 @@ impl Ancillary {
     /// such as `EBADF`.
     #[doc(alias = "setsockopt")]
     pub fn require(self, socket: &impl AsSocket) -> io::Result<()> {
-        let missing = self - self.enable(socket)?;
-        if missing.is_empty() {
+        let missing = self.without(self.enable(socket)?);
+        if missing == Self::NONE {
             return Ok(());
         }
         let reason = format!("not available on this platform or this socket: {missing:?}");
         Err(io::Error::new(io::ErrorKind::Unsupported, reason))
-    }
-
-    /// Turns the set off for `socket`, and returns the members that the socket supports and that are
-    /// off now.
-    ///
-    /// ```
-    /// use mmsg::Ancillary;
-    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// Ancillary::TOS.require(&socket)?;
-    /// let off = Ancillary::TOS.disable(&socket)?;
-    /// assert!(off.contains(Ancillary::TOS));
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`enable`](Self::enable).
-    pub fn disable(self, socket: &impl AsSocket) -> io::Result<Self> {
-        self.apply(socket, |option, now| {
-            if !option.bits {
-                return 0;
-            }
-            // Bits that another member still needs stay set, and so do bits set by other code.
-            OPTIONS
-                .iter()
-                .filter(|other| other.name == option.name && !self.contains(other.member))
-                .filter(|other| now & other.on == other.on)
-                .fold(now & !option.on, |bits, other| bits | other.on)
-        })
-    }
-
-    fn apply(
-        self,
-        socket: &impl AsSocket,
-        value: impl Fn(&SocketOption, i32) -> i32,
-    ) -> io::Result<Self> {
-        let socket = sys::borrow(socket);
-        let families = sys::families(socket)?;
-        let has_error_queue = sys::has_error_queue(socket)?;
-        let applies = |option: &&SocketOption| match option.family {
-            Family::V4 => families.v4,
-            Family::V6 => families.v6,
-            Family::ErrorQueue => has_error_queue,
-            Family::Any => true,
-        };
-        let mut taken = Self::NONE;
-        for &(member, _) in Self::NAMES.iter().filter(|(member, _)| self.contains(*member)) {
-            let of_it =
-                OPTIONS.iter().filter(|option| option.member == member && option.name.is_some());
-            let mut options = of_it.filter(applies).peekable();
-            if options.peek().is_some() && set_all(socket, &mut options, &value)? {
-                taken |= member;
-            }
-        }
-        Ok(taken)
     }
 }
 
@@ -192,20 +155,18 @@ impl SocketOption {
     }
 }
 
-/// Sets each option to `value(option, current)`. If the system rejects one, restores the options
-/// before it and returns false.
-fn set_all(
+/// Turns each option on. If the system rejects one, restores the options before it and returns false.
+fn turn_on(
     socket: BorrowedSocket<'_>,
     options: &mut dyn Iterator<Item = &SocketOption>,
-    value: &dyn Fn(&SocketOption, i32) -> i32,
 ) -> io::Result<bool> {
     let Some(option) = options.next() else { return Ok(true) };
-    let mut taken = set(socket, option, option.name, value)?;
+    let mut taken = set(socket, option, option.name)?;
     if taken.is_none() && option.fallback.is_some() {
-        taken = set(socket, option, option.fallback, value)?;
+        taken = set(socket, option, option.fallback)?;
     }
     let Some((name, before)) = taken else { return Ok(false) };
-    let all = set_all(socket, options, value)?;
+    let all = turn_on(socket, options)?;
     if !all {
         // Best effort: the value was valid before.
         let _ = sys::set_option(socket, name, before);
@@ -213,28 +174,27 @@ fn set_all(
     Ok(all)
 }
 
-/// Sets an option by this name. Returns the name and the value before; `None` if the system does not
-/// have the option, or does not take the value.
+/// Turns an option on by this name. Returns the name and the value before; `None` if the system does not have the option,
+/// or does not take the value.
 fn set(
     socket: BorrowedSocket<'_>,
     option: &SocketOption,
     name: Option<OptionName>,
-    value: &dyn Fn(&SocketOption, i32) -> i32,
 ) -> io::Result<Option<(Option<OptionName>, i32)>> {
     // An option that cannot be read back (UDP_GRO before Linux 5.12) is a boolean.
     let before = sys::option(socket, name).unwrap_or(0);
-    let wanted = value(option, before);
+    // Bits set by another member or by other code stay set.
+    let wanted = if option.bits { before | option.on } else { option.on };
     match sys::set_option(socket, name, wanted) {
         Ok(()) => {}
         Err(error) if sys::is_about_the_option(&error) => return Ok(None),
         Err(error) => return Err(error),
     }
-    let is_set =
-        sys::option(socket, name).map_or(true, |now| option.is_on(now) == option.is_on(wanted));
-    if !is_set {
+    let is_on = sys::option(socket, name).map_or(true, |now| option.is_on(now));
+    if !is_on {
         let _ = sys::set_option(socket, name, before);
     }
-    Ok(is_set.then_some((name, before)))
+    Ok(is_on.then_some((name, before)))
 }
 
 #[cfg(test)]
@@ -244,12 +204,13 @@ mod tests {
     /// A new member needs a name and options.
     #[test]
     fn each_member_has_a_name_and_options() {
-        let named = Ancillary::NAMES.iter().fold(Ancillary::NONE, |all, (member, _)| all | *member);
+        let named =
+            Ancillary::MEMBERS.iter().fold(Ancillary::NONE, |all, (member, _)| all | *member);
         for member in OPTIONS.iter().map(|option| option.member) {
             assert!(named.contains(member), "a member without a name has options: {named:?}");
         }
-        for (member, name) in Ancillary::NAMES {
-            let mut options = OPTIONS.iter().filter(|option| option.member == *member);
+        for (member, name) in Ancillary::MEMBERS {
+            let mut options = OPTIONS.iter().filter(|option| option.member == member);
             let is_there = options.any(|option| option.name.is_some() || !cfg!(linux_like));
             assert!(is_there, "{name} has no option, or no number on Linux");
         }
@@ -262,7 +223,7 @@ mod tests {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         let option = |name| boolean(Ancillary::TOS, Family::V4, name);
         let options = [option(numbers::RECV_TOS), option(Some((0, 9_999)))];
-        let set = set_all(sys::borrow(&socket), &mut options.iter(), &|option, _| option.on);
+        let set = turn_on(sys::borrow(&socket), &mut options.iter());
         assert!(!set.expect("no option has the number"));
         assert_eq!(sys::option(sys::borrow(&socket), numbers::RECV_TOS).ok(), Some(0));
     }

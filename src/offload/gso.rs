@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 
 use super::counters::add;
 use super::state::OffloadState;
-use crate::arena::MmsgBuf;
+use crate::arena::Arena;
 use crate::events;
 use crate::send::coalesce::{GsoBatch, MAX_BATCH_BYTES, Segmenting, own_segment_size};
 use crate::send::msg::SendMsg;
 use crate::send::row::{self, ROW};
-use crate::sys::{self, BorrowedSocket, Dest, MAX_BATCH, Payload, Rejection, SendFlags, numbers};
+use crate::sys::{self, BorrowedSocket, Dest, Flags, MAX_BATCH, Payload, Rejection, numbers};
 
 /// How many rejected batches a call remembers.
 const REMEMBERED: usize = 8;
@@ -28,7 +28,7 @@ impl OffloadState {
     /// The error of the first message, of which no datagram was sent.
     pub(super) fn send(
         &self,
-        arena: &mut MmsgBuf,
+        arena: &mut Arena,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
     ) -> io::Result<usize> {
@@ -40,7 +40,7 @@ impl OffloadState {
         let (tos, peer_is_v4) = (self.sends_tos(), &self.peer_is_v4);
         let segmenting = Segmenting { max_segments, tos, rejected: &[], peer_is_v4 };
         let mut call = Call { state: self, arena, socket };
-        let offered = call.offer(msgs, segmenting, SendFlags::NONE);
+        let offered = call.offer(msgs, segmenting, Flags::NONE);
         if offered.messages == msgs.len() {
             return Ok(msgs.len());
         }
@@ -51,7 +51,7 @@ impl OffloadState {
 /// One call: its socket, the socket's state, and memory for headers.
 struct Call<'c> {
     state: &'c OffloadState,
-    arena: &'c mut MmsgBuf,
+    arena: &'c mut Arena,
     socket: BorrowedSocket<'c>,
 }
 
@@ -88,12 +88,7 @@ impl Call<'_> {
     /// Offers messages to the kernel, and counts those it takes. A message that must be segmented in user space is sent
     /// alone.
     #[inline(always)]
-    fn offer(
-        &mut self,
-        msgs: &[SendMsg<'_>],
-        segmenting: Segmenting<'_>,
-        flags: SendFlags,
-    ) -> Offered {
+    fn offer(&mut self, msgs: &[SendMsg<'_>], segmenting: Segmenting<'_>, flags: Flags) -> Offered {
         let own_size = || own_segment_size(&msgs[0]).map(usize::from);
         let must_split = |size: &usize| !segmenting.permits(&msgs[0], *size);
         let is_restricted = segmenting.max_segments == 0 || !segmenting.rejected.is_empty();
@@ -136,13 +131,13 @@ impl Call<'_> {
                 (Some(error), batch) => match self.learn(&mut lessons, start, next, batch, error) {
                     Err(error) if sent == 0 => return Err(error),
                     Err(_) => return Ok(sent),
-                    Ok(()) => SendFlags::NONE,
+                    Ok(()) => Flags::NONE,
                 },
                 (None, _) if offered.messages == 0 => return Ok(sent),
                 // The count hides the batch's error.
-                (None, Some(batch)) if batch.is_segmented() => SendFlags::DONT_WAIT,
+                (None, Some(batch)) if batch.is_segmented() => Flags::DONT_WAIT,
                 (None, Some(_)) => return Ok(sent),
-                (None, None) => SendFlags::NONE,
+                (None, None) => Flags::NONE,
             };
             let Lessons { max_segments, tos, ref rejected, .. } = lessons;
             let segmenting = Segmenting { max_segments, tos, rejected, ..start };
@@ -223,7 +218,7 @@ impl Call<'_> {
         msg: &SendMsg<'_>,
         size: usize,
         segmenting: Segmenting<'_>,
-        flags: SendFlags,
+        flags: Flags,
     ) -> io::Result<Offered> {
         if msg.len() > MAX_BATCH_BYTES {
             return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
@@ -252,7 +247,7 @@ impl Call<'_> {
         data: &'m [u8],
         size: usize,
         segmenting: Segmenting<'_>,
-        flags: SendFlags,
+        flags: Flags,
     ) -> Offered {
         let mut row = row::row();
         let (mut sent, all) = (0, data.len().div_ceil(size));

@@ -13,7 +13,7 @@ use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::socket::BatchSocket;
-use crate::sys::{self, AsSocket, BorrowedSocket, MAX_BATCH, RecvFlags, Taken};
+use crate::sys::{self, AsSocket, BorrowedSocket, Flags, MAX_BATCH, Taken, numbers};
 
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
 const MAX_PAYLOAD: usize = 65_535 - 8;
@@ -134,7 +134,10 @@ impl OffloadState {
     ///
     /// The system's error.
     pub fn disable_gro(&self, socket: &(impl AsSocket + ?Sized)) -> io::Result<()> {
-        let _ = Ancillary::GRO.disable(&sys::borrow(socket))?;
+        match sys::set_option(sys::borrow(socket), numbers::GRO, 0) {
+            Err(error) if !sys::is_about_the_option(&error) => return Err(error),
+            _ => {}
+        }
         self.gro.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -254,7 +257,7 @@ sys::impl_as_socket!(['a] SocketWithState<'a>, |both| both.socket);
 
 impl SocketWithState<'_> {
     /// Receives into the free slots, and counts what came.
-    fn add_to(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<Taken> {
+    fn add_to(&self, batch: &mut RecvBatch, flags: Flags) -> io::Result<Taken> {
         self.state.check_capacity(|| Some(batch.slot_len()))?;
         let before = batch.message_count();
         let result = batch.recv(self.socket, flags);
@@ -270,11 +273,11 @@ impl SocketWithState<'_> {
 impl BatchSocket for SocketWithState<'_> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         self.state.check_capacity(|| msgs.iter().take(MAX_BATCH).map(RecvMsg::capacity).min())?;
-        let result = arena::with(|arena| arena.recv_on(self.socket, msgs, RecvFlags::NONE));
+        let result = arena::with(|arena| arena.recv_on(self.socket, msgs));
         let mut totals = RecvTotals::default();
         let count = result.as_ref().map_or(0, |taken| taken.count);
         let received = msgs.iter().take(count);
-        received.for_each(|msg| totals.add(&msg.received));
+        received.for_each(|msg| totals.add(&msg.message().received));
         self.state.counters.received(&totals);
         result.map(|taken| taken.count)
     }
@@ -285,11 +288,11 @@ impl BatchSocket for SocketWithState<'_> {
 
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.clear();
-        self.add_to(batch, RecvFlags::NONE).map(|taken| taken.count)
+        self.add_to(batch, Flags::NONE).map(|taken| taken.count)
     }
 
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        self.add_to(batch, RecvFlags::DONT_WAIT).map(|taken| taken.count)
+        self.add_to(batch, Flags::DONT_WAIT).map(|taken| taken.count)
     }
 
     fn recv_slices(
@@ -304,7 +307,8 @@ impl BatchSocket for SocketWithState<'_> {
             totals.add(&message.received);
             each(i, message);
         };
-        let result = arena::with(|arena| arena.recv_slices(self.socket, buffers, &mut count));
+        let result =
+            arena::with(|arena| arena.recv_slices(self.socket, buffers, Flags::NONE, &mut count));
         self.state.counters.received(&totals);
         result.map(|taken| taken.count)
     }

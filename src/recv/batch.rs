@@ -9,9 +9,9 @@ use crate::ancillary::RecvMeta;
 use crate::recv::datagram::{Datagram, DatagramMut, Envelope};
 use crate::recv::message::{Datagrams, DatagramsMut, Message};
 use crate::recv::msg::RecvMsg;
-use crate::recv::received::Received;
-use crate::recv::scattered::Parts;
-use crate::sys::{self, Backend, BorrowedSocket, RawAddr, RecvFlags, RecvResult, Slots, Taken};
+use crate::sys::{
+    self, BorrowedSocket, Flags, RawAddr, RecvResult, Slots, Taken, numbers::MAX_RECV,
+};
 
 /// Payload memory for a batch and the headers to receive it, allocated once.
 ///
@@ -227,9 +227,7 @@ impl RecvBatch {
         let result = headers.result(i);
         let (source, control) = (headers.source(i, &result), headers.control(i, &result));
         let meta = self.metas[i].as_ref().unwrap_or(&RecvMeta::NONE);
-        let received = Received::new(&result, payload.len(), meta, || source);
-        let parts = Parts::one(&payload[..received.len]);
-        Message::new(parts, received, Envelope::new(source, meta), control)
+        Message::new(payload, &result, Envelope::new(source, meta), control)
     }
 
     /// The datagrams of the last receive, in the order in which they were received.
@@ -269,9 +267,8 @@ impl RecvBatch {
         let (slots, headers) = self.slots.iter_mut();
         let messages = slots.take(len).zip(metas).enumerate().map(move |(i, (slot, meta))| {
             let (result, meta) = (headers.result(i), meta.as_ref().unwrap_or(&RecvMeta::NONE));
-            let source = headers.source(i, &result);
-            let received = Received::new(&result, slot_len, meta, || source);
-            DatagramsMut::new(&mut slot[..received.len], &received, Envelope::new(source, meta))
+            let envelope = Envelope::new(headers.source(i, &result), meta);
+            DatagramsMut::new(&mut slot[..slot_len], &result, envelope)
         });
         messages.flatten()
     }
@@ -330,7 +327,7 @@ impl RecvBatch {
         let mut msgs: [_; MAX_OFFERED] =
             array::from_fn(|_| RecvMsg::new(memory.next().unwrap_or_default()));
         let count = recv(&mut msgs[..slots])?.min(slots);
-        let known = msgs.map(|msg| msg.message().attributes());
+        let known = msgs.map(|msg| msg.attributes());
         for (result, source, meta) in &known[..count] {
             self.add(*result, source, *meta);
         }
@@ -343,14 +340,10 @@ impl RecvBatch {
     ///
     /// The error of the first message; the batch is then unchanged.
     #[inline]
-    pub(crate) fn recv(
-        &mut self,
-        socket: BorrowedSocket<'_>,
-        flags: RecvFlags,
-    ) -> io::Result<Taken> {
-        let offered = flags.max_messages(self.slots() - self.len);
+    pub(crate) fn recv(&mut self, socket: BorrowedSocket<'_>, flags: Flags) -> io::Result<Taken> {
+        let offered = (self.slots() - self.len).min(MAX_RECV);
         let wired = self.slots.wired(self.len, offered);
-        let taken = sys::recv(Backend::current(), socket, wired, flags)?;
+        let taken = sys::recv(socket, wired, flags)?;
         let headers = self.slots.headers();
         for i in self.len..self.len + taken.count {
             RecvMeta::decode(headers.control(i, &headers.result(i)), &mut self.metas[i]);

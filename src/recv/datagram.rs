@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use crate::ancillary::RecvMeta;
-use crate::recv::scattered::Parts;
 use crate::send::msg::SendMsg;
 use crate::sys::{RawAddrRef, UnixAddr};
 
@@ -48,6 +47,13 @@ impl<'a> Envelope<'a> {
 /// The public methods that `Message`, `Datagram` and `DatagramMut` share.
 macro_rules! accessors {
     () => {
+        /// Length in bytes.
+        #[must_use]
+        #[inline]
+        pub fn len(&self) -> usize {
+            self.data.len()
+        }
+
         /// Whether the payload is empty. An empty datagram is delivered like any other.
         #[must_use]
         #[inline]
@@ -137,43 +143,6 @@ macro_rules! accessors {
 }
 pub(crate) use accessors;
 
-/// The public methods that only `Message` and `Datagram` share.
-macro_rules! accessors_of_bytes {
-    () => {
-        /// Length in bytes.
-        #[must_use]
-        #[inline]
-        pub fn len(&self) -> usize {
-            self.parts.len()
-        }
-
-        /// The bytes in the first buffer: the whole payload, unless the message was received by
-        /// [`RecvMsg::scatter`](crate::RecvMsg::scatter).
-        #[must_use]
-        #[inline]
-        pub fn data(&self) -> &'a [u8] {
-            self.parts.head()
-        }
-
-        /// The bytes, buffer by buffer. No slice is empty.
-        ///
-        /// ```
-        /// use mmsg::{BatchSocket, RecvBatch};
-        /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-        /// # socket.send_to(b"hello", socket.local_addr()?)?;
-        /// let mut batch = RecvBatch::new(16, 1500);
-        /// socket.recv_into(&mut batch)?;
-        /// let message = batch.message(0).expect("one came");
-        /// assert!(message.slices().eq([b"hello"]) && message.datagrams().all(|d| d.slices().count() == 1));
-        /// # Ok::<(), std::io::Error>(())
-        /// ```
-        pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-            self.parts.slices()
-        }
-    };
-}
-pub(crate) use accessors_of_bytes;
-
 /// One received datagram: its payload, source and metadata.
 ///
 /// ```
@@ -189,20 +158,25 @@ pub(crate) use accessors_of_bytes;
 /// ```
 #[derive(Clone)]
 pub struct Datagram<'a> {
-    parts: Parts<'a>,
+    data: &'a [u8],
     envelope: Envelope<'a>,
     truncated: bool,
 }
 
 impl<'a> Datagram<'a> {
     #[inline(always)]
-    pub(crate) fn new(parts: Parts<'a>, envelope: Envelope<'a>, truncated: bool) -> Self {
-        Self { parts, envelope, truncated }
+    pub(crate) fn new(data: &'a [u8], envelope: Envelope<'a>, truncated: bool) -> Self {
+        Self { data, envelope, truncated }
     }
 
     accessors!();
 
-    accessors_of_bytes!();
+    /// The bytes received.
+    #[must_use]
+    #[inline]
+    pub fn data(&self) -> &'a [u8] {
+        self.data
+    }
 
     /// Whether bytes are missing at the end, because the buffer was too short, or the datagram's boundaries are unknown
     /// (see [`Message::truncated`](crate::Message::truncated)).
@@ -245,12 +219,6 @@ impl<'a> DatagramMut<'a> {
 
     accessors!();
 
-    /// Length in bytes.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.data.len()
-    }
-
     /// The bytes received.
     #[must_use]
     pub fn data(&self) -> &[u8] {
@@ -290,7 +258,7 @@ impl<'a> DatagramMut<'a> {
     /// ```
     #[must_use]
     pub fn into_datagram(self) -> Datagram<'a> {
-        Datagram::new(Parts::one(self.data), self.envelope, self.truncated)
+        Datagram::new(self.data, self.envelope, self.truncated)
     }
 }
 

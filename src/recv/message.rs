@@ -1,15 +1,12 @@
 //! A received message, and the iterator that splits it into its datagrams.
 
+use std::fmt;
 use std::iter::FusedIterator;
 use std::mem;
 
-use crate::ancillary::RecvMeta;
-use crate::recv::datagram::{
-    Datagram, DatagramMut, Envelope, accessors, accessors_of_bytes, debug_without_payload,
-};
+use crate::recv::datagram::{Datagram, DatagramMut, Envelope, accessors, debug_without_payload};
 use crate::recv::received::{Received, Split};
-use crate::recv::scattered::Parts;
-use crate::sys::{ControlMessages, RawAddr, RecvResult};
+use crate::sys::{ControlMessages, RecvResult};
 
 /// A received message: a single datagram or a coalesced message, with its metadata.
 ///
@@ -29,33 +26,33 @@ use crate::sys::{ControlMessages, RawAddr, RecvResult};
 /// ```
 #[derive(Clone)]
 pub struct Message<'a> {
-    parts: Parts<'a>,
+    data: &'a [u8],
     pub(crate) received: Received,
     envelope: Envelope<'a>,
     control: &'a [u8],
 }
 
 impl<'a> Message<'a> {
+    /// The message that a receive left in `buffer`.
     #[inline(always)]
     pub(crate) fn new(
-        parts: Parts<'a>,
-        received: Received,
+        buffer: &'a [u8],
+        result: &RecvResult,
         envelope: Envelope<'a>,
         control: &'a [u8],
     ) -> Self {
-        Self { parts, received, envelope, control }
-    }
-
-    /// Everything but the payload.
-    pub(super) fn attributes(&self) -> (RecvResult, RawAddr, RecvMeta) {
-        let Received { len, data_truncated: truncated, control_truncated, .. } = self.received;
-        let result = RecvResult { truncated, control_truncated, ..RecvResult::of(len, len) };
-        (result, self.envelope.source.to_owned(), *self.envelope.meta)
+        let received = Received::new(result, buffer.len(), &envelope);
+        Self { data: &buffer[..received.len], received, envelope, control }
     }
 
     accessors!();
 
-    accessors_of_bytes!();
+    /// The bytes received.
+    #[must_use]
+    #[inline]
+    pub fn data(&self) -> &'a [u8] {
+        self.data
+    }
 
     /// Whether bytes are missing at the end, because the buffer was too short. Where the system coalesces datagrams,
     /// a message from an Internet address also counts as truncated if its control data was truncated and holds no
@@ -70,7 +67,7 @@ impl<'a> Message<'a> {
     #[must_use]
     #[inline]
     pub fn datagrams(&self) -> Datagrams<'a> {
-        Datagrams::new(self.parts, &self.received, self.envelope)
+        Datagrams::new(self.data, &self.received, self.envelope)
     }
 
     /// Whether control messages were lost because their buffer was too small.
@@ -79,7 +76,7 @@ impl<'a> Message<'a> {
         self.received.control_truncated
     }
 
-    /// All control messages. Received descriptors are closed, and their numbers read as -1.
+    /// All control messages, of a [`RecvMsg`](crate::RecvMsg) none. Received descriptors are closed, and their numbers read as -1.
     ///
     /// ```
     /// use mmsg::{Ancillary, BatchSocket, RecvBatch};
@@ -119,24 +116,22 @@ debug_without_payload!(Message);
 /// assert_eq!(message.datagrams().map(|d| d.len()).sum::<usize>(), message.len());
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Datagrams<'a> {
     /// The bytes not yielded yet.
-    rest: Parts<'a>,
+    rest: &'a [u8],
     envelope: Envelope<'a>,
     split: Split,
 }
 
 impl<'a> Datagrams<'a> {
     /// An empty iterator.
-    pub(crate) const NONE: Self =
-        Self { rest: Parts::NONE, envelope: Envelope::NONE, split: Split::NONE };
+    pub(crate) const NONE: Self = Self { rest: &[], envelope: Envelope::NONE, split: Split::NONE };
 
     #[inline]
-    pub(crate) fn new(parts: Parts<'a>, received: &Received, envelope: Envelope<'a>) -> Self {
+    pub(crate) fn new(data: &'a [u8], received: &Received, envelope: Envelope<'a>) -> Self {
         let (split, len) = Split::new(received);
-        let rest = if len == 0 { Parts::NONE } else { parts };
-        Self { rest, envelope, split }
+        Self { rest: &data[..len], envelope, split }
     }
 }
 
@@ -145,13 +140,10 @@ impl<'a> Iterator for Datagrams<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Datagram<'a>> {
-        // The common case: more bytes follow in the same buffer, so that this datagram is whole.
-        if let Some(parts) = self.rest.split_within(self.split.segment) {
-            return Some(Datagram::new(parts, self.envelope, false));
-        }
         let (len, truncated) = self.split.next(self.rest.len())?;
-        let parts = self.rest.split_to(len);
-        Some(Datagram::new(parts, self.envelope, truncated))
+        let (data, rest) = self.rest.split_at(len);
+        self.rest = rest;
+        Some(Datagram::new(data, self.envelope, truncated))
     }
 
     #[inline]
@@ -163,6 +155,13 @@ impl<'a> Iterator for Datagrams<'a> {
 
 impl ExactSizeIterator for Datagrams<'_> {}
 impl FusedIterator for Datagrams<'_> {}
+
+/// Shows the datagrams to come.
+impl fmt::Debug for Datagrams<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}
 
 /// Iterates over the datagrams of one message, mutable.
 ///
@@ -176,9 +175,9 @@ pub(crate) struct DatagramsMut<'a> {
 
 impl<'a> DatagramsMut<'a> {
     #[inline]
-    pub(crate) fn new(data: &'a mut [u8], received: &Received, envelope: Envelope<'a>) -> Self {
-        let (split, len) = Split::new(received);
-        Self { rest: &mut data[..len], envelope, split }
+    pub(crate) fn new(buffer: &'a mut [u8], result: &RecvResult, envelope: Envelope<'a>) -> Self {
+        let (split, len) = Split::new(&Received::new(result, buffer.len(), &envelope));
+        Self { rest: &mut buffer[..len], envelope, split }
     }
 }
 
@@ -201,38 +200,34 @@ mod tests {
     use crate::sys::RawAddr;
     use proptest::prelude::*;
 
-    fn envelope() -> Envelope<'static> {
-        static NOWHERE: RawAddr = RawAddr::NONE;
-        Envelope::new(NOWHERE.lend(), &RecvMeta::NONE)
-    }
-
-    fn message(bytes: &[u8], received: Received) -> Message<'_> {
-        Message::new(Parts::one(bytes), received, envelope(), &[])
-    }
-
-    fn received(len: usize, segment_size: Option<u16>, truncated: bool, control: bool) -> Received {
+    /// A message of all `bytes`, from an Internet address.
+    fn check(
+        bytes: &[u8],
+        segment_size: Option<u16>,
+        (truncated, control_truncated): (bool, bool),
+        check: impl FnOnce(Message<'_>, RecvResult, Envelope<'_>),
+    ) {
         let result =
-            RecvResult { truncated, control_truncated: control, ..RecvResult::of(len, len) };
-        let meta = RecvMeta { segment_size, ..RecvMeta::NONE };
+            RecvResult { truncated, control_truncated, ..RecvResult::of(bytes.len(), bytes.len()) };
         let source = RawAddr::new(Some(&([127, 0, 0, 1], 53).into()));
-        Received::new(&result, len, &meta, || source.lend())
+        let meta = RecvMeta { segment_size, ..RecvMeta::NONE };
+        let envelope = Envelope::new(source.lend(), &meta);
+        check(Message::new(bytes, &result, envelope, &[]), result, envelope);
     }
 
     type Plain = Vec<(Vec<u8>, bool)>;
 
     fn plain<'a>(datagrams: impl Iterator<Item = Datagram<'a>>) -> Plain {
-        datagrams.map(|d| (d.slices().collect::<Vec<_>>().concat(), d.truncated())).collect()
+        datagrams.map(|datagram| (datagram.data().to_vec(), datagram.truncated())).collect()
     }
 
     proptest! {
         #[test]
         fn d19_a_coalesced_message_is_split_as_chunks_are(
-            mut bytes in prop::collection::vec(any::<u8>(), 0..200),
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
             segment in 1u16..50,
-            buffer in 1usize..70,
             truncated in any::<bool>(),
         ) {
-            let received = received(bytes.len(), Some(segment), truncated, false);
             let mut naive: Plain =
                 bytes.chunks(segment.into()).map(|c| (c.to_vec(), false)).collect();
             // The truncated datagram is empty if the bytes end with a whole segment.
@@ -241,38 +236,36 @@ mod tests {
             }
             naive.last_mut().expect("never empty").1 = truncated;
 
-            let whole = message(&bytes, received);
-            prop_assert_eq!(whole.datagrams().len(), naive.len());
-            prop_assert_eq!(plain(whole.datagrams()), naive.clone());
-            let mut copy = bytes.clone();
-            let changeable = DatagramsMut::new(&mut copy, &received, envelope());
-            prop_assert_eq!(plain(changeable.map(DatagramMut::into_datagram)), naive.clone());
-
-            let slices: Vec<_> = bytes.chunks_mut(buffer).map(std::io::IoSliceMut::new).collect();
-            let parts = Parts::many(&slices, received.len);
-            let mut scattered = Datagrams::new(parts, &received, envelope());
-            prop_assert_eq!(plain(scattered.clone()), naive.clone());
-            for left in (0..naive.len()).rev() {
-                scattered.next();
-                prop_assert_eq!(scattered.len(), left);
-            }
+            check(&bytes, Some(segment), (truncated, false), |message, result, envelope| {
+                let mut datagrams = message.datagrams();
+                assert_eq!(plain(datagrams.clone()), naive);
+                for left in (0..=naive.len()).rev() {
+                    assert_eq!(datagrams.len(), left);
+                    datagrams.next();
+                }
+                let mut copy = bytes.clone();
+                let changeable = DatagramsMut::new(&mut copy, &result, envelope);
+                assert_eq!(plain(changeable.map(DatagramMut::into_datagram)), naive);
+            });
         }
     }
 
     #[cfg(linux_like)] // Elsewhere no message loses its segment size by truncated control data.
     #[test]
     fn d19_a_message_without_its_segment_size_gives_an_empty_truncated_datagram() {
-        let message = message(b"abcd", received(4, None, false, true));
-        assert!(message.truncated());
-        assert_eq!(message.datagrams().len(), 1);
-        assert_eq!(plain(message.datagrams()), [(Vec::new(), true)]);
-        assert_eq!(message.data(), b"abcd");
+        check(b"abcd", None, (false, true), |message, _, _| {
+            assert!(message.truncated());
+            assert_eq!(message.datagrams().len(), 1);
+            assert_eq!(plain(message.datagrams()), [(Vec::new(), true)]);
+            assert_eq!(message.data(), b"abcd");
+        });
     }
 
     #[test]
     fn d33_control_data_truncated_alone_hides_nothing() {
-        let message = message(b"abcd", received(4, Some(9), false, true));
-        assert!(message.control_truncated() && !message.truncated());
-        assert_eq!(plain(message.datagrams()), [(b"abcd".to_vec(), false)]);
+        check(b"abcd", Some(9), (false, true), |message, _, _| {
+            assert!(message.control_truncated() && !message.truncated());
+            assert_eq!(plain(message.datagrams()), [(b"abcd".to_vec(), false)]);
+        });
     }
 }

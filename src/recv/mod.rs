@@ -5,4 +5,3 @@ pub(crate) mod datagram;
 pub(crate) mod message;
 pub(crate) mod msg;
 pub(crate) mod received;
-pub(crate) mod scattered;

@@ -2,8 +2,8 @@
 
 use std::num::NonZero;
 
-use crate::ancillary::RecvMeta;
-use crate::sys::{RawAddrRef, RecvResult, numbers};
+use super::datagram::Envelope;
+use crate::sys::{RecvResult, numbers};
 
 /// The length, the segment size and the losses of one received message.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Received {
     /// Length of a coalesced message's segments; `None` for a single datagram.
     pub(crate) segment_size: Option<NonZero<usize>>,
     /// Whether payload is missing (`MSG_TRUNC`).
-    pub(super) data_truncated: bool,
+    data_truncated: bool,
     /// Whether control messages are missing (`MSG_CTRUNC`).
     pub(super) control_truncated: bool,
     /// Whether the segment size may be among them: the datagram boundaries are then unknown.
@@ -21,38 +21,26 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    pub(crate) const NONE: Self = Self {
-        len: 0,
-        segment_size: None,
-        data_truncated: false,
-        control_truncated: false,
-        boundaries_lost: false,
-    };
-
-    /// From the system's result, the decoded metadata and the source, for buffers of `capacity` bytes.
+    /// From the system's result, for a buffer of `capacity` bytes.
     #[inline]
-    pub(crate) fn new<'a>(
-        result: &RecvResult,
-        capacity: usize,
-        meta: &RecvMeta,
-        source: impl FnOnce() -> RawAddrRef<'a>,
-    ) -> Self {
-        let segment_size = meta.segment_size.and_then(|size| NonZero::new(size.into()));
-        let whole = Self { len: result.len.min(capacity), segment_size, ..Self::NONE };
-        if !result.truncated && !result.control_truncated {
-            return whole;
-        }
-        whole.truncated_by(result.truncated, result.control_truncated, source())
+    pub(super) fn new(result: &RecvResult, capacity: usize, envelope: &Envelope<'_>) -> Self {
+        let whole = Self {
+            len: result.len.min(capacity),
+            segment_size: envelope.meta.segment_size.and_then(|size| NonZero::new(size.into())),
+            data_truncated: result.truncated,
+            control_truncated: result.control_truncated,
+            boundaries_lost: false,
+        };
+        if result.control_truncated { whole.without_control(envelope) } else { whole }
     }
 
     /// By value, so the common path keeps these in registers.
     #[cold]
-    fn truncated_by(self, data: bool, control: bool, source: RawAddrRef<'_>) -> Self {
+    fn without_control(self, envelope: &Envelope<'_>) -> Self {
         // Only Internet sockets coalesce, and their messages have a source.
-        let may_be_coalesced =
-            numbers::GRO.is_some() && self.segment_size.is_none() && source.get().is_some();
-        let boundaries_lost = control && may_be_coalesced;
-        Self { data_truncated: data, control_truncated: control, boundaries_lost, ..self }
+        let is_inet = || envelope.source.get().is_some();
+        let boundaries_lost = numbers::GRO.is_some() && self.segment_size.is_none() && is_inet();
+        Self { boundaries_lost, ..self }
     }
 
     #[inline]
@@ -67,7 +55,7 @@ pub(crate) struct Split {
     /// Whether another datagram follows; an empty message yields one.
     more: bool,
     /// Length of each segment but the last.
-    pub(super) segment: usize,
+    segment: usize,
     /// Whether bytes are missing at the message's end: its last datagram is then incomplete or empty.
     truncated: bool,
 }
@@ -110,6 +98,7 @@ impl Split {
 #[cfg(all(test, linux_like))]
 mod tests {
     use super::*;
+    use crate::ancillary::RecvMeta;
     use crate::sys::RawAddr;
 
     /// Only a message that may be coalesced, and whose segment size is missing, has unknown boundaries.
@@ -124,7 +113,7 @@ mod tests {
         ] {
             let result = RecvResult { control_truncated, ..RecvResult::of(20, 20) };
             let source = RawAddr::new(from_inet.then_some(&([127, 0, 0, 1], 53).into()));
-            let received = Received::new(&result, 20, &meta, || source.lend());
+            let received = Received::new(&result, 20, &Envelope::new(source.lend(), &meta));
             assert_eq!(received.boundaries_lost, lost, "{meta:?} {from_inet}");
             assert_eq!(
                 (received.truncated(), received.control_truncated),

@@ -18,29 +18,29 @@ use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
-use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
+use crate::sys::{self, BorrowedSocket, Flags};
 
 /// Uses the thread's arena.
 impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        arena::with(|arena| arena.recv_on(*self, msgs, RecvFlags::NONE)).map(|taken| taken.count)
+        arena::with(|arena| arena.recv_on(*self, msgs)).map(|taken| taken.count)
     }
 
     #[inline]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        arena::with(|arena| arena.send_on(*self, msgs, SendFlags::NONE))
+        arena::with(|arena| arena.send_on(*self, msgs))
     }
 
     #[inline]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.clear();
-        batch.recv(*self, RecvFlags::NONE).map(|taken| taken.count)
+        batch.recv(*self, Flags::NONE).map(|taken| taken.count)
     }
 
     #[inline]
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.recv(*self, RecvFlags::DONT_WAIT).map(|taken| taken.count)
+        batch.recv(*self, Flags::DONT_WAIT).map(|taken| taken.count)
     }
 
     #[inline]
@@ -49,7 +49,8 @@ impl BatchSocket for BorrowedSocket<'_> {
         buffers: &mut [IoSliceMut<'_>],
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        arena::with(|arena| arena.recv_slices(*self, buffers, each)).map(|taken| taken.count)
+        arena::with(|arena| arena.recv_slices(*self, buffers, Flags::NONE, each))
+            .map(|taken| taken.count)
     }
 }
 

@@ -82,10 +82,6 @@ impl<'a> RawAddrRef<'a> {
         Self { name, len: len as u32 } // It fits, as in `set_len`.
     }
 
-    pub(crate) fn to_owned(self) -> RawAddr {
-        RawAddr { name: *self.name, len: self.len }
-    }
-
     /// The Internet address, if it is one.
     #[inline]
     pub(crate) fn get(self) -> Option<SocketAddr> {

@@ -11,7 +11,7 @@
 //! - `header::Header` and `header::Buffer`: the C structs of a message, with the same methods on every target.
 //! - `calls::recv_one` and `calls::send_one` move one message; with `mmsg_calls`, `calls::recvmmsg` and `calls::sendmmsg`
 //!   move a batch in order, and `mmsg_is_missing` tells whether an error means that the process cannot make them. A receive
-//!   waits for its first message only, and not at all with `RecvFlags::DONT_WAIT`; it closes received descriptors before it
+//!   waits for its first message only, and not at all with `Flags::DONT_WAIT`; it closes received descriptors before it
 //!   returns. A socket that was shut down gives messages without payload and source.
 //! - Questions about a socket: `waits`, `is_inet`, `families`, `has_error_queue`, for the feature `tokio`
 //!   `has_error` and `has_space`.
@@ -55,8 +55,7 @@ compile_error!("mmsg is for Unix and Windows: this target has no sockets that it
 pub(crate) use self::addr::{RawAddr, RawAddrRef, decode_addr, decode_unix};
 pub(crate) use self::control_message::Layout;
 pub use self::control_message::{CONTROL_SPACE, ControlMessage, ControlMessages};
-pub(crate) use self::flags::flag_set;
-pub use self::flags::{RecvFlags, SendFlags};
+pub(crate) use self::flags::Flags;
 pub(crate) use self::headers::{
     OpenHeader, RecvHeaders, RecvStorage, SendHeaders, SendStorage, Slots,
 };

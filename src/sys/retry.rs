@@ -14,7 +14,7 @@ use socket2::SockRef;
 
 #[cfg(any(test, fuzzing))]
 use super::fault;
-use super::flags::{RecvFlags, SendFlags};
+use super::flags::Flags;
 use super::headers::{WiredRecvs, WiredSends};
 use super::message::Taken;
 use super::native::header::Header;
@@ -33,13 +33,7 @@ use crate::events;
 /// kernel has no multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM`, unless a firewall rejected a datagram).
 ///
 /// ```
-/// use mmsg::{Backend, MmsgBuf, SendMsg};
-/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// # let to = socket.local_addr()?;
-/// // Makes a call for each message, whatever the process's backend is.
-/// let mut arena = MmsgBuf::with_backend(Backend::Msg);
-/// assert_eq!(arena.send(&socket, &[SendMsg::to(to, b"hello")])?, 1);
-/// # Ok::<(), std::io::Error>(())
+/// println!("batches go by {:?}", mmsg::Backend::current());
 /// ```
 #[doc(alias("recvmmsg", "sendmmsg"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,18 +52,13 @@ static WITHOUT_MMSG: AtomicBool = AtomicBool::new(false);
 
 impl Backend {
     /// The process's backend: chosen by [`make_process_default`](Self::make_process_default), or else by the crate.
-    ///
-    /// ```
-    /// println!("batches go by {:?}", mmsg::Backend::current());
-    /// ```
     #[must_use]
     #[inline]
     pub fn current() -> Self {
         if !HAS_MMSG || without_mmsg() { Self::Msg } else { Self::Mmsg }
     }
 
-    /// Makes this the backend of the whole process: all later calls use it, on any thread and socket. An arena made by
-    /// [`MmsgBuf::with_backend`](crate::MmsgBuf::with_backend) keeps its own.
+    /// Makes this the backend of the whole process: all later calls use it, on any thread and socket.
     ///
     /// ```
     /// use mmsg::Backend;
@@ -128,50 +117,47 @@ fn calls_are_missing(error: &io::Error) -> bool {
 /// The error of the first message. A later error ends the call with a count.
 #[inline]
 pub(crate) fn recv(
-    backend: Backend,
     socket: BorrowedSocket<'_>,
     mut wired: WiredRecvs<'_>,
-    flags: RecvFlags,
+    flags: Flags,
 ) -> io::Result<Taken> {
-    let taken = match recv_once(backend, socket, &mut wired, flags) {
+    let taken = match recv_once(socket, &mut wired, flags) {
         Ok(taken) => taken,
         Err(error) => {
             let unrelated = |error: &io::Error| native::icmp::is_unrelated(socket, error);
-            let no_wait = flags | RecvFlags::DONT_WAIT;
-            let may_wait = !flags.contains(RecvFlags::DONT_WAIT);
+            let no_wait = flags | Flags::DONT_WAIT;
+            let may_wait = !flags.contains(Flags::DONT_WAIT);
             retry(socket, Direction::Receive, may_wait, error, unrelated, |waits| {
-                recv_once(backend, socket, &mut wired, if waits { flags } else { no_wait })
+                recv_once(socket, &mut wired, if waits { flags } else { no_wait })
             })?
         }
     };
     // In the error queue a message without payload and source is a report, not a shutdown.
-    if flags.contains(RecvFlags::ERROR_QUEUE) {
+    if flags.contains(Flags::ERROR_QUEUE) {
         return Ok(taken);
     }
     let before = before_shutdown(socket, &wired.as_slice()[..taken.count]);
     Ok(before.map_or(taken, |count| Taken { count, drained: false }))
 }
 
-/// Receives by `backend`. The single-message calls move one message, which costs less, and replace the others where these
+/// Receives by the backend in use. The single-message calls move one message, which costs less, and replace the others where these
 /// are missing.
-#[cfg_attr(not(mmsg_calls), allow(unused_variables))]
 #[inline(always)]
 fn recv_once(
-    backend: Backend,
     socket: BorrowedSocket<'_>,
     wired: &mut WiredRecvs<'_>,
-    flags: RecvFlags,
+    flags: Flags,
 ) -> io::Result<Taken> {
     let len = wired.as_slice().len();
     #[cfg(mmsg_calls)]
-    if len > 1 && backend == Backend::Mmsg {
+    if len > 1 && Backend::current() == Backend::Mmsg {
         match calls::recvmmsg(socket, wired, flags) {
             Err(error) if calls_are_missing(&error) => {}
             result => return result,
         }
     }
     for i in 0..len {
-        let flags = if i == 0 { flags } else { flags | RecvFlags::DONT_WAIT };
+        let flags = if i == 0 { flags } else { flags | Flags::DONT_WAIT };
         match calls::recv_one(socket, wired, i, flags) {
             Ok(()) => {}
             Err(error) if i == 0 => return Err(error),
@@ -191,14 +177,13 @@ fn recv_once(
 /// The error of the first message. A later error ends the call with a count.
 #[inline]
 pub(crate) fn send(
-    backend: Backend,
     socket: BorrowedSocket<'_>,
     mut wired: WiredSends<'_>,
-    flags: SendFlags,
+    flags: Flags,
 ) -> io::Result<usize> {
     let Some(first) = wired.as_slice().first() else { return Ok(0) };
     let has_dest = first.name_len() > 0;
-    send_once(backend, socket, &mut wired, flags).or_else(|error| {
+    send_once(socket, &mut wired, flags).or_else(|error| {
         // A message's own error comes back with each try, and each may put another report into the error queue.
         let mut tries = 3;
         let unrelated = |error: &io::Error| {
@@ -213,26 +198,24 @@ pub(crate) fn send(
             // The other errors of a connected socket are about its peer, so the caller gets them.
             (has_dest || is_too_big) && native::icmp::may_be_unrelated(socket, error)
         };
-        let no_wait = flags | SendFlags::DONT_WAIT;
-        let may_wait = !flags.contains(SendFlags::DONT_WAIT);
+        let no_wait = flags | Flags::DONT_WAIT;
+        let may_wait = !flags.contains(Flags::DONT_WAIT);
         retry(socket, Direction::Send, may_wait, error, unrelated, |waits| {
-            send_once(backend, socket, &mut wired, if waits { flags } else { no_wait })
+            send_once(socket, &mut wired, if waits { flags } else { no_wait })
         })
     })
 }
 
-/// Sends by `backend`, as [`recv_once`] receives.
-#[cfg_attr(not(mmsg_calls), allow(unused_variables))]
+/// Sends by the backend in use, as [`recv_once`] receives.
 #[inline(always)]
 fn send_once(
-    backend: Backend,
     socket: BorrowedSocket<'_>,
     wired: &mut WiredSends<'_>,
-    flags: SendFlags,
+    flags: Flags,
 ) -> io::Result<usize> {
     let len = wired.as_slice().len();
     #[cfg(mmsg_calls)]
-    if len > 1 && backend == Backend::Mmsg {
+    if len > 1 && Backend::current() == Backend::Mmsg {
         match calls::sendmmsg(socket, wired, flags) {
             Err(error) if calls_are_missing(&error) => {}
             result => return result,

@@ -37,23 +37,21 @@ fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
     let data = numbers(0..N as u32);
     let msgs = loopback.msgs(&data);
     for system in without_calls() {
-        for way in Sending::all(Backend::Mmsg) {
-            choose(Backend::Mmsg, false);
-            fault::script(without(&system, Call::SendMmsg));
-            assert_eq!(way.send(&loopback.near, &msgs).unwrap(), N, "{way:?}");
-            assert_eq!(Sending::Batch.send(&loopback.near, &msgs).unwrap(), N);
-            let mut expected = vec![(Call::SendMmsg, N)];
-            expected.extend([(Call::SendMsg, 1); 2 * N]);
-            assert_eq!(moving_calls(), expected, "{way:?}");
-            assert_eq!(Backend::current(), Backend::Msg);
-            assert_eq!(loopback.delivered(), [0, 1, 2, 3, 0, 1, 2, 3]);
+        choose(Backend::Mmsg);
+        fault::script(without(&system, Call::SendMmsg));
+        assert_eq!(loopback.near.send_batch(&msgs).unwrap(), N);
+        assert_eq!(loopback.near.send_batch(&msgs).unwrap(), N);
+        let mut expected = vec![(Call::SendMmsg, N)];
+        expected.extend([(Call::SendMsg, 1); 2 * N]);
+        assert_eq!(moving_calls(), expected);
+        assert_eq!(Backend::current(), Backend::Msg);
+        assert_eq!(loopback.delivered(), [0, 1, 2, 3, 0, 1, 2, 3]);
 
-            // The fallback holds for the other direction, too.
-            loopback.fill(0..2);
-            fault::script([]);
-            assert_eq!(Receiving::Batch.recv(&loopback.far, 2).unwrap(), [0, 1]);
-            assert_eq!(calls(), [(Call::RecvMsg, 1); 2]);
-        }
+        // The fallback holds for the other direction, too.
+        loopback.fill(0..2);
+        fault::script([]);
+        assert_eq!(Receiving::Batch.recv(&loopback.far, 2).unwrap(), [0, 1]);
+        assert_eq!(calls(), [(Call::RecvMsg, 1); 2]);
     }
 }
 
@@ -61,8 +59,7 @@ fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
 fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
     let loopback = Loopback::new();
     for system in without_calls() {
-        for way in Receiving::each(Backend::Mmsg).filter(|way| !matches!(way, Receiving::Arena(_)))
-        {
+        for way in Receiving::each(Backend::Mmsg) {
             loopback.fill(0..5);
             fault::script(without(&system, Call::RecvMmsg));
             assert_eq!(way.recv(&loopback.far, 2).unwrap(), [0, 1], "{way:?}");
@@ -105,27 +102,24 @@ fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
     let data = numbers(0..N as u32);
     let msgs = loopback.msgs(&data);
     for backend in BACKENDS {
-        for way in Sending::each(backend) {
-            let chosen = Backend::current();
-            for bad in 0..N {
-                let call = send_call(backend, N - bad);
-                if bad > 0 {
-                    fault::script(stopped_send(backend, N, bad, errno::EPERM));
-                    assert_eq!(way.send(&loopback.near, &msgs).unwrap(), bad);
-                    fault::finish();
-                }
-                fault::script([(call, Fate::Fail(errno::EPERM))]);
-                assert_eq!(errno(way.send(&loopback.near, &msgs[bad..])), errno::EPERM);
-                let asked = (call == Call::SendMmsg).then_some((Call::Permitted, 1));
-                let made: Vec<_> =
-                    [(call, offered(call, N - bad))].into_iter().chain(asked).collect();
-                assert_eq!(calls(), made, "{backend:?} {way:?}");
-
-                assert_eq!(way.send(&loopback.near, &msgs[bad + 1..]).unwrap(), N - bad - 1);
-                let good: Vec<_> = (0..N as u32).filter(|i| *i != bad as u32).collect();
-                assert_eq!(loopback.delivered(), good);
-                assert_eq!(Backend::current(), chosen, "the calls stay in use");
+        choose(backend);
+        for bad in 0..N {
+            let call = send_call(backend, N - bad);
+            if bad > 0 {
+                fault::script(stopped_send(backend, N, bad, errno::EPERM));
+                assert_eq!(loopback.near.send_batch(&msgs).unwrap(), bad);
+                fault::finish();
             }
+            fault::script([(call, Fate::Fail(errno::EPERM))]);
+            assert_eq!(errno(loopback.near.send_batch(&msgs[bad..])), errno::EPERM);
+            let asked = (call == Call::SendMmsg).then_some((Call::Permitted, 1));
+            let made: Vec<_> = [(call, offered(call, N - bad))].into_iter().chain(asked).collect();
+            assert_eq!(calls(), made, "{backend:?}");
+
+            assert_eq!(loopback.near.send_batch(&msgs[bad + 1..]).unwrap(), N - bad - 1);
+            let good: Vec<_> = (0..N as u32).filter(|i| *i != bad as u32).collect();
+            assert_eq!(loopback.delivered(), good);
+            assert_eq!(Backend::current(), backend, "the calls stay in use");
         }
     }
 }

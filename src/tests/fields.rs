@@ -1,27 +1,25 @@
 //! Each type of message sets its whole header, as the received datagrams show.
 //!
-//! All messages use one arena, so a field that a message does not set would show the message before it.
+//! All messages use the thread's arena, so a field that a message does not set would show the message before it.
 
 use std::io::IoSlice;
 
 use socket2::SockRef;
 
 use super::*;
-use crate::RecvFlags;
 use crate::control::ControlBuf;
 
 /// A received datagram: payload, source, and type of service.
 type Came = (Vec<u8>, Option<SocketAddr>, Option<u8>);
 
 fn came(socket: &UdpSocket) -> Came {
-    let mut buffer = [0; 64];
-    let mut control = ControlBuf::new();
-    let mut msgs = [RecvMsg::new(&mut buffer).with_control(&mut control)];
-    assert_eq!(MmsgBuf::new().recv_with(socket, &mut msgs, RecvFlags::NONE).unwrap(), 1);
-    let [msg] = msgs;
-    let mut messages = msg.message().control_messages();
+    let mut batch = RecvBatch::new(1, 64);
+    socket.recv_into(&mut batch).unwrap();
+    let message = batch.message(0).expect("one came");
+    let mut messages = message.control_messages();
     let tos = messages.find(|m| (m.level, m.ty) == (libc::IPPROTO_IP, libc::IP_TOS));
-    (msg.data().to_vec(), msg.addr(), tos.and_then(|tos| tos.data.first().copied()))
+    let tos = tos.and_then(|tos| tos.data.first().copied());
+    (message.data().to_vec(), message.addr(), tos)
 }
 
 #[test]
@@ -48,7 +46,7 @@ fn each_type_of_message_sets_its_whole_header() {
     ];
     let from = Some(addr(&near));
     for backend in BACKENDS {
-        let mut arena = MmsgBuf::with_backend(backend);
+        choose(backend);
         // Forwards, backwards and forwards, so that headers are reused for other types.
         for turn in 0..3 {
             let mut order: Vec<_> = msgs.to_vec();
@@ -70,7 +68,7 @@ fn each_type_of_message_sets_its_whole_header() {
                 at_far.reverse();
                 at_other.reverse();
             }
-            assert_eq!(arena.send(&near, &order).unwrap(), msgs.len(), "{backend:?}");
+            assert_eq!(near.send_batch(&order).unwrap(), msgs.len(), "{backend:?}");
             for expected in at_far {
                 assert_eq!(came(&far), expected, "{backend:?}");
             }

@@ -41,9 +41,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::sys::fault::{self, Call, Fate, LoggedCall, errno};
-use crate::{
-    Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue,
-};
+use crate::{Backend, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue};
 
 /// The backends of the platform.
 #[cfg(mmsg_calls)]
@@ -119,48 +117,9 @@ fn addr(socket: &UdpSocket) -> SocketAddr {
     socket.local_addr().expect("it is bound")
 }
 
-/// Makes the thread use `backend`, or with `not` another one.
-fn choose(backend: Backend, not: bool) {
-    let chosen = BACKENDS.into_iter().find(|other| (*other != backend) == not);
-    chosen.unwrap_or(backend).make_process_default().expect("the platform has it");
-}
-
-/// The ways to send a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sending {
-    Batch,
-    Dyn,
-    /// An arena with this backend, while the thread uses the other one.
-    Arena(Backend),
-}
-
-impl Sending {
-    fn all(backend: Backend) -> [Self; 3] {
-        [Self::Batch, Self::Dyn, Self::Arena(backend)]
-    }
-
-    /// All ways by `backend`. Each chooses the thread's backend when its turn comes.
-    fn each(backend: Backend) -> impl Iterator<Item = Self> {
-        Self::all(backend).into_iter().map(move |way| way.choose(backend))
-    }
-
-    /// Makes the thread use `backend`, or with an arena the other one.
-    fn choose(self, backend: Backend) -> Self {
-        choose(backend, matches!(self, Self::Arena(_)));
-        self
-    }
-
-    fn send(self, socket: &impl crate::sys::AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        let socket = &crate::sys::borrow(socket);
-        match self {
-            Self::Batch => socket.send_batch(msgs),
-            Self::Dyn => {
-                let socket: &dyn BatchSocket = socket;
-                socket.send_batch(msgs)
-            }
-            Self::Arena(backend) => MmsgBuf::with_backend(backend).send(socket, msgs),
-        }
-    }
+/// Makes the thread use `backend`.
+fn choose(backend: Backend) {
+    backend.make_process_default().expect("the platform has it");
 }
 
 fn payload(msg: &SendMsg<'_>) -> u32 {
@@ -171,32 +130,18 @@ fn payload(msg: &SendMsg<'_>) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receiving {
     Batch,
-    Dyn,
     Into,
     Slices,
-    /// As [`Sending::Arena`].
-    Arena(Backend),
 }
 
 impl Receiving {
-    fn all(backend: Backend) -> [Self; 5] {
-        [Self::Batch, Self::Dyn, Self::Into, Self::Slices, Self::Arena(backend)]
-    }
-
-    /// As [`Sending::each`].
+    /// All ways, by `backend`.
     fn each(backend: Backend) -> impl Iterator<Item = Self> {
-        Self::all(backend).into_iter().map(move |way| way.choose(backend))
-    }
-
-    /// As [`Sending::choose`].
-    fn choose(self, backend: Backend) -> Self {
-        choose(backend, matches!(self, Self::Arena(_)));
-        self
+        [Self::Batch, Self::Into, Self::Slices].into_iter().inspect(move |_| choose(backend))
     }
 
     /// Receives once, with space for `capacity` messages, and returns their numbers.
-    fn recv(self, socket: &impl crate::sys::AsSocket, capacity: usize) -> io::Result<Vec<u32>> {
-        let socket = &crate::sys::borrow(socket);
+    fn recv(self, socket: &UdpSocket, capacity: usize) -> io::Result<Vec<u32>> {
         if self == Self::Into {
             let mut batch = RecvBatch::new(capacity, size_of::<Number>());
             let result = socket.recv_into(&mut batch);
@@ -215,14 +160,7 @@ impl Receiving {
             return result.map(|_| numbers);
         }
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
-        let count = match self {
-            Self::Dyn => {
-                let socket: &dyn BatchSocket = socket;
-                socket.recv_batch(&mut msgs)
-            }
-            Self::Arena(backend) => MmsgBuf::with_backend(backend).recv(socket, &mut msgs),
-            _ => socket.recv_batch(&mut msgs),
-        }?;
+        let count = socket.recv_batch(&mut msgs)?;
         assert!(
             msgs[count..].iter().all(|msg| msg.is_empty()),
             "more messages are set than were counted"

@@ -50,7 +50,7 @@ fn d24_no_system_call_is_made_for_no_messages() {
 fn an_error_or_a_signal_before_the_deadline_loses_nothing() {
     let past = std::time::Instant::now();
     for backend in BACKENDS {
-        choose(backend, false);
+        choose(backend);
         let (wire, mut batch) = (Loopback::new(), RecvBatch::new(8, 4));
         let numbers =
             |batch: &RecvBatch| batch.iter().map(|d| number(d.data())).collect::<Vec<_>>();
@@ -158,7 +158,7 @@ fn a_read_of_the_error_queue_returns_its_own_error() {
 #[cfg(linux_like)]
 #[test]
 fn a_receive_says_whether_its_last_system_call_drained_the_socket() {
-    use crate::sys::{RecvFlags, Taken, borrow};
+    use crate::sys::{Flags, Taken, borrow};
 
     let error = Fate::Fail(errno::ENOMEM);
     let (some, one_left) = ((Call::RecvMmsg, Fate::AtMost(2)), (Call::RecvMsg, Fate::Kernel));
@@ -173,12 +173,12 @@ fn a_receive_says_whether_its_last_system_call_drained_the_socket() {
     ] {
         let loopback = Loopback::new();
         loopback.far.set_read_timeout(None).unwrap();
-        choose(backend, false);
+        choose(backend);
         let taken = Taken { count: expected.0, drained: expected.1 };
         loopback.fill(0..3);
         fault::script(fates.clone());
         let mut batch = RecvBatch::new(slots, 4);
-        assert_eq!(batch.recv(borrow(&loopback.far), RecvFlags::NONE).unwrap(), taken);
+        assert_eq!(batch.recv(borrow(&loopback.far), Flags::NONE).unwrap(), taken);
         fault::finish();
 
         loopback.delivered();
@@ -186,9 +186,7 @@ fn a_receive_says_whether_its_last_system_call_drained_the_socket() {
         fault::script(fates);
         let mut memory = vec![Number::default(); slots];
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
-        let arena = crate::arena::with(|arena| {
-            arena.recv_on(borrow(&loopback.far), &mut msgs, RecvFlags::NONE)
-        });
+        let arena = crate::arena::with(|arena| arena.recv_on(borrow(&loopback.far), &mut msgs));
         assert_eq!(arena.unwrap(), taken);
         fault::finish();
     }

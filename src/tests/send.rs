@@ -11,12 +11,10 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
     let loopback = Loopback::new();
     let data = numbers(0..3);
     let msgs = loopback.msgs(&data);
-    for way in Sending::each(Backend::Mmsg) {
-        fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
-        assert_eq!(way.send(&loopback.near, &msgs).unwrap(), 0);
-        assert_eq!(calls(), [(Call::SendMmsg, 3)]);
-    }
-    choose(Backend::Mmsg, false);
+    choose(Backend::Mmsg);
+    fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
+    assert_eq!(loopback.near.send_batch(&msgs).unwrap(), 0);
+    assert_eq!(calls(), [(Call::SendMmsg, 3)]);
     fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
     assert_eq!(loopback.near.send_each(&msgs, |_, error| panic!("{error}")).unwrap(), 0);
     assert_eq!(calls(), [(Call::SendMmsg, 3)]);
@@ -29,30 +27,31 @@ fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
     let data = numbers(0..3);
     let msgs = loopback.msgs(&data);
     let interrupted = |call| [(call, Fate::Fail(errno::EINTR)); 3];
-    for (backend, way) in BACKENDS.into_iter().flat_map(|b| Sending::all(b).map(|way| (b, way))) {
-        way.choose(backend);
+    for backend in BACKENDS {
+        choose(backend);
         let call = send_call(backend, 3);
         fault::script(interrupted(call));
-        assert_eq!(way.send(&loopback.near, &msgs).unwrap(), 3);
+        assert_eq!(loopback.near.send_batch(&msgs).unwrap(), 3);
         let offered = offered(call, 3);
         assert!(calls().starts_with(&[(call, offered); 4]));
         assert_eq!(loopback.delivered(), [0, 1, 2]);
 
         // After the signals the call meets another error.
         fault::script(interrupted(call).into_iter().chain([(call, Fate::Fail(errno::ENOMEM))]));
-        assert_eq!(errno(way.send(&loopback.near, &msgs)), errno::ENOMEM);
+        assert_eq!(errno(loopback.near.send_batch(&msgs)), errno::ENOMEM);
         assert_eq!(calls(), [(call, offered); 4]);
 
         loopback.near.set_write_timeout(Some(TIMEOUT)).unwrap();
         fault::script([(call, Fate::Fail(errno::EINTR))]);
-        let error = way.send(&loopback.near, &msgs).unwrap_err();
+        let error = loopback.near.send_batch(&msgs).unwrap_err();
         assert_eq!((error.kind(), calls().len()), (io::ErrorKind::Interrupted, 1));
         loopback.near.set_write_timeout(None).unwrap();
         assert!(loopback.delivered().is_empty());
     }
     // A signal between single-message calls ends the call with a count.
     fault::script([(Call::SendMsg, Fate::Kernel), (Call::SendMsg, Fate::Fail(errno::EINTR))]);
-    assert_eq!(MmsgBuf::with_backend(Backend::Msg).send(&loopback.near, &msgs).unwrap(), 1);
+    choose(Backend::Msg);
+    assert_eq!(loopback.near.send_batch(&msgs).unwrap(), 1);
     fault::finish();
     assert_eq!(loopback.delivered(), [0]);
 }

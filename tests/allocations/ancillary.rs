@@ -8,8 +8,7 @@ use crate::kit::{addr, at, dual_stack, udp4, udp6};
 use mmsg::control::ControlBuf;
 use mmsg::error_queue::{Event, Report, drain_errors};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, RecvBatch, RecvMsg, SendMeta,
-    SendMsg, SendQueue,
+    Ancillary, BatchSocket, BatchSocketExt, Ecn, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue,
 };
 
 /// Makes a call and, once `warm`, fails if it allocates.
@@ -53,22 +52,15 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
     let msgs = [[plain, plain.with_control(&control)]; BATCH / 2];
     let msgs = msgs.as_flattened();
     let mut memory = vec![[0; 64]; BATCH];
-    let mut controls = vec![ControlBuf::new(); BATCH];
-    let mut recv_msgs: Vec<_> = memory
-        .iter_mut()
-        .zip(&mut controls)
-        .map(|(buffer, control)| RecvMsg::new(buffer).with_control(control))
-        .collect();
+    let mut recv_msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
     let mut batch = RecvBatch::new(BATCH, 64);
     let mut queue = SendQueue::new(1 << 16);
     let mut reports = [Report::EMPTY; 2 * BATCH];
-    let mut arenas = [Backend::Mmsg, Backend::Msg].map(MmsgBuf::with_backend);
     for round in 0..ROUNDS {
         let warm = round >= 8;
-        let sent = match round % 4 {
+        let sent = match round % 3 {
             0 => without_allocating(warm, "send_batch", || near.send_batch(msgs)),
-            1 => without_allocating(warm, "send", || arenas[round / 4 % 2].send(near, msgs)),
-            2 => without_allocating(warm, "send_each", || near.send_each(msgs, no_failure)),
+            1 => without_allocating(warm, "send_each", || near.send_each(msgs, no_failure)),
             _ => without_allocating(warm, "push and flush", || {
                 // A queue takes no control messages.
                 (0..BATCH).for_each(|_| queue.push(&plain).expect("there is space"));
@@ -82,20 +74,13 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
             assert!(meta.destination.is_some() && meta.timestamp.is_some());
             taken += 1;
         };
-        match round % 3 {
+        match round % 2 {
             0 => without_allocating(warm, "recv_into", || {
                 assert_eq!(far.recv_into(&mut batch).expect("they are there"), BATCH);
                 batch.messages().for_each(|msg| check(msg.datagrams().count(), msg.meta()));
             }),
-            1 => without_allocating(warm, "recv_batch", || {
+            _ => without_allocating(warm, "recv_batch", || {
                 assert_eq!(far.recv_batch(&mut recv_msgs).expect("they are there"), BATCH);
-                recv_msgs
-                    .iter()
-                    .for_each(|msg| check(msg.message().datagrams().count(), msg.meta()));
-            }),
-            _ => without_allocating(warm, "recv", || {
-                let n = arenas[round / 3 % 2].recv(far, &mut recv_msgs);
-                assert_eq!(n.expect("they are there"), BATCH);
                 recv_msgs
                     .iter()
                     .for_each(|msg| check(msg.message().datagrams().count(), msg.meta()));

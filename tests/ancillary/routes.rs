@@ -7,9 +7,7 @@ use crate::kit::receive::{Way, one, payloads};
 use crate::kit::{addr, enable_all, in_error, index, ip, reports, summary};
 use mmsg::error_queue::{Event, Origin, Report};
 use mmsg::options::{Fragmentation, path_mtu};
-use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, MmsgBuf, SendMeta, SendMsg};
-
-const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, SendMeta, SendMsg};
 
 /// Addresses of [`Route`] in one family.
 struct Family {
@@ -127,20 +125,19 @@ fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
 #[test]
 fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
     let Some(route) = Route::new("a_packet_too_big_for_a_hop_comes_back") else { return };
-    for (family, backend) in [(V4, Backend::Mmsg), (V6, Backend::Msg)] {
+    for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
         discover_mtu(&from);
         enable_all(&from, Ancillary::ERRORS);
         let (dest, other) = (server(&family, 0, &to), server(&family, 1, &to));
-        let mut arena = MmsgBuf::with_backend(backend);
         let too_big = vec![7; 1281 - family.headers];
-        assert_eq!(arena.send(&from, &[SendMsg::to(dest, &too_big)]).expect("unknown yet"), 1);
+        assert_eq!(from.send_batch(&[SendMsg::to(dest, &too_big)]).expect("unknown yet"), 1);
         let report = reports(&from, 1)[0];
         let expected = (Event::TooBig { mtu: 1280 }, Some(dest), Some(ip(family.router)));
         assert_eq!((summary(&report), report.errno), (expected, libc::EMSGSIZE));
 
         // The host itself now knows the MTU and rejects the datagram.
-        let error = arena.send(&from, &[SendMsg::to(dest, &too_big)]).expect_err("too big");
+        let error = from.send_batch(&[SendMsg::to(dest, &too_big)]).expect_err("too big");
         assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
         let own = reports(&from, 1);
         assert!(own.len() <= 2, "{own:?}");
@@ -165,9 +162,9 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         // A datagram that just fits arrives, and so does one to another destination.
         let fits = vec![7; 1280 - family.headers];
         let msgs = [SendMsg::to(other, &too_big), SendMsg::to(dest, &fits)];
-        assert_eq!(arena.send(&from, &msgs[..1]).expect("unknown yet"), 1);
+        assert_eq!(from.send_batch(&msgs[..1]).expect("unknown yet"), 1);
         assert!(in_error(&from, crate::kit::TIME_LIMIT));
-        assert_eq!(arena.send(&from, &msgs[1..]).expect("it is innocent"), 1);
+        assert_eq!(from.send_batch(&msgs[1..]).expect("it is innocent"), 1);
         assert_eq!(payloads(&to, 1), [&fits[..]]);
         let report = reports(&from, 1)[0];
         assert_eq!((report.event, report.dest), (Event::TooBig { mtu: 1280 }, Some(other)));
@@ -177,7 +174,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         enable_all(&connected, Ancillary::ERRORS);
         assert_eq!(connected.send(&too_big).expect("a probe"), too_big.len());
         assert!(in_error(&connected, crate::kit::TIME_LIMIT));
-        assert_eq!(arena.send(&connected, &[SendMsg::new(&fits)]).expect("it is innocent"), 1);
+        assert_eq!(connected.send_batch(&[SendMsg::new(&fits)]).expect("it is innocent"), 1);
         assert_eq!(payloads(&to, 1), [&fits[..]]);
         assert_eq!(reports(&connected, 1)[0].event, Event::TooBig { mtu: 1280 });
     }
@@ -190,15 +187,12 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
         enable_all(&from, Ancillary::ERRORS);
         let plain = SendMsg::to(server(&family, 1, &to), b"data");
-        for backend in BACKENDS {
-            let meta = SendMeta::new().with_hop_limit(1);
-            let short = plain.with_meta(&meta);
-            let sent = MmsgBuf::with_backend(backend).send(&from, &[short]);
-            assert_eq!(sent.expect("it is taken"), 1);
-            let report = reports(&from, 1)[0];
-            let expected = (Event::TimeExceeded, plain.dest(), Some(ip(family.router)));
-            assert_eq!((summary(&report), report.errno), (expected, libc::EHOSTUNREACH));
-        }
+        let meta = SendMeta::new().with_hop_limit(1);
+        let sent = from.send_batch(&[plain.with_meta(&meta)]);
+        assert_eq!(sent.expect("it is taken"), 1);
+        let report = reports(&from, 1)[0];
+        let expected = (Event::TimeExceeded, plain.dest(), Some(ip(family.router)));
+        assert_eq!((summary(&report), report.errno), (expected, libc::EHOSTUNREACH));
         // One more hop is enough.
         let meta = SendMeta::new().with_hop_limit(2);
         let enough = plain.with_meta(&meta);
@@ -219,7 +213,7 @@ fn a_router_without_a_route_reports_unreachable() {
             SendMsg::to(server(&family, 0, &to), b"good"),
             SendMsg::to(nowhere, b"lost"),
         ];
-        for _ in BACKENDS {
+        for _ in 0..2 {
             let sent = from.send_each(msgs, |index, error| panic!("{index}: {error}"));
             assert_eq!(sent.expect("each of them is taken"), 3);
             assert_eq!(payloads(&to, 1), [b"good"]);

@@ -8,11 +8,9 @@ use crate::kit::{addr, at, bind, dual_stack, enable_all, index, ip, udp4, udp6};
 use mmsg::control::{CONTROL_SPACE, ControlBuf};
 use mmsg::errors::PushError;
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, Offload, RecvBatch, SendMeta,
-    SendMsg, SendQueue, TransmitClock,
+    Ancillary, BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, SendMeta, SendMsg, SendQueue,
+    TransmitClock,
 };
-
-const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
 
 fn with_source(text: &str) -> SendMeta {
     SendMeta::new().with_source(ip(text))
@@ -67,16 +65,14 @@ fn each_message_of_a_batch_has_its_own_options() {
         let msgs = [plain.with_meta(&metas[0]), plain, plain.with_meta(&metas[1]), plain];
         let msgs = [&msgs[..], &[plain.with_meta(&metas[2])]].concat();
         let expected = [(0xff, 255), (0, 64), (0x01, 1), (0, 64), (0x5a, 77)];
-        for backend in BACKENDS {
-            let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
-            assert_eq!(sent.expect("they are taken"), 5);
-            let seen: Vec<_> = Way::Msgs(backend)
-                .receive(&to, 5)
-                .iter()
-                .map(|got| (got.meta.tos.expect("asked"), got.meta.hop_limit.expect("asked")))
-                .collect();
-            assert_eq!(seen, expected, "{backend:?} to {dest}");
-        }
+        let sent = from.send_batch(&msgs);
+        assert_eq!(sent.expect("they are taken"), 5);
+        let seen: Vec<_> = Way::Msgs
+            .receive(&to, 5)
+            .iter()
+            .map(|got| (got.meta.tos.expect("asked"), got.meta.hop_limit.expect("asked")))
+            .collect();
+        assert_eq!(seen, expected, "to {dest}");
     }
 }
 
@@ -109,14 +105,12 @@ fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
     let meta = SendMeta::new().with_tos(0x2e).with_hop_limit(33);
     for source in ["127.0.0.7", "::ffff:127.0.0.7"] {
         let meta = meta.with_source(ip(source));
-        for backend in BACKENDS {
-            let msg = SendMsg::to(at("::ffff:127.0.0.1", &to), b"data").with_meta(&meta);
-            let sent = MmsgBuf::with_backend(backend).send(&from, &[msg, msg]);
-            assert_eq!(sent.expect("they are taken"), 2);
-            for got in Way::Batch(backend).receive(&to, 2) {
-                assert_eq!((got.meta.tos, got.meta.hop_limit), (Some(0x2e), Some(33)));
-                assert_eq!(got.addr, Some(at("127.0.0.7", &from)));
-            }
+        let msg = SendMsg::to(at("::ffff:127.0.0.1", &to), b"data").with_meta(&meta);
+        let sent = from.send_batch(&[msg, msg]);
+        assert_eq!(sent.expect("they are taken"), 2);
+        for got in Way::Batch.receive(&to, 2) {
+            assert_eq!((got.meta.tos, got.meta.hop_limit), (Some(0x2e), Some(33)));
+            assert_eq!(got.addr, Some(at("127.0.0.7", &from)));
         }
     }
 }
@@ -133,13 +127,11 @@ fn a2_equal_options_for_both_families_are_encoded_for_each() {
     for first in [0, 1] {
         let order = [first, 1 - first, 1 - first, first];
         let msgs = order.map(|i| SendMsg::to(dests[i], b"data").with_meta(&meta));
-        for backend in BACKENDS {
-            let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
-            assert_eq!(sent.expect("they are taken"), 4);
-            for to in [&v4, &v6] {
-                for got in Way::Batch(backend).receive(to, 2) {
-                    assert_eq!((got.meta.tos, got.meta.hop_limit), (Some(0x2e), Some(33)));
-                }
+        let sent = from.send_batch(&msgs);
+        assert_eq!(sent.expect("they are taken"), 4);
+        for to in [&v4, &v6] {
+            for got in Way::Batch.receive(to, 2) {
+                assert_eq!((got.meta.tos, got.meta.hop_limit), (Some(0x2e), Some(33)));
             }
         }
     }
@@ -234,20 +226,17 @@ fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: Sen
 /// The same for messages that a queue does not accept.
 #[track_caller]
 fn assert_rejected_by_calls(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
-    for backend in BACKENDS {
-        let mut arena = MmsgBuf::with_backend(backend);
-        assert_invalid(arena.send(from, &[bad]));
-        assert_invalid(arena.send(from, &[bad, good]));
-        assert_eq!(arena.send(from, &[good, bad, good]).expect("the first is good"), 1);
-        assert_eq!(arena.send(from, &[good, good, good, bad]).expect("three are good"), 3);
-    }
+    assert_invalid(from.send_batch(&[bad]));
+    assert_invalid(from.send_batch(&[bad, good]));
+    assert_eq!(from.send_batch(&[good, bad, good]).expect("the first is good"), 1);
+    assert_eq!(from.send_batch(&[good, good, good, bad]).expect("three are good"), 3);
     let mut failed = Vec::new();
     let done = from.send_each([bad, good, bad, bad, good], |index, error| {
         failed.push((index, error.kind()));
     });
     assert_eq!(done.expect("the socket takes datagrams"), 5);
     assert_eq!(failed, [0, 2, 3].map(|index| (index, ErrorKind::InvalidInput)));
-    assert_eq!(payloads(to, 2 * (1 + 3) + 2), [b"good"; 10]);
+    assert_eq!(payloads(to, 1 + 3 + 2), [b"good"; 6]);
 }
 
 #[track_caller]
@@ -298,13 +287,11 @@ fn m3_raw_messages_of_any_length_are_sent_beside_options() {
         let msg = SendMsg::to(addr(&to), b"data").with_control(&control);
         let hops = SendMeta::new().with_hop_limit(5);
         let msgs = [msg, msg.with_meta(&hops)];
-        for backend in BACKENDS {
-            let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
-            assert_eq!(sent.expect("they are taken"), 2);
-            let got = Way::MsgsRaw(backend).receive(&to, 2);
-            let seen: Vec<_> = got.iter().map(|got| (got.meta.tos, got.meta.hop_limit)).collect();
-            assert_eq!(seen, [(Some(0x1c), Some(64)), (Some(0x1c), Some(5))], "{len}");
-        }
+        let sent = from.send_batch(&msgs);
+        assert_eq!(sent.expect("they are taken"), 2);
+        let got = Way::Batch.receive(&to, 2);
+        let seen: Vec<_> = got.iter().map(|got| (got.meta.tos, got.meta.hop_limit)).collect();
+        assert_eq!(seen, [(Some(0x1c), Some(64)), (Some(0x1c), Some(5))], "{len}");
     }
 }
 
@@ -352,7 +339,7 @@ fn e17_options_of_a_reply_of_a_meta_and_of_control_messages_apply_together() {
         let sockets: [&dyn BatchSocket; 2] = [&server, &offload];
         for socket in sockets {
             assert_eq!(socket.send_batch(&msgs).expect("they are taken"), 4);
-            let got = Way::Msgs(Backend::Mmsg).receive(&client, 4);
+            let got = Way::Msgs.receive(&client, 4);
             let seen = got.iter().map(|got| (got.addr, got.meta.tos, got.meta.hop_limit));
             assert_eq!(seen.collect::<Vec<_>>(), expected);
         }

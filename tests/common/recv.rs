@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use mmsg::control::ControlBuf;
 use mmsg::{BatchSocket, Datagram, RecvBatch, RecvMsg};
 
 /// A received datagram, copied.
@@ -15,8 +14,7 @@ pub struct OwnedDatagram {
 
 impl From<Datagram<'_>> for OwnedDatagram {
     fn from(datagram: Datagram<'_>) -> Self {
-        let data = datagram.slices().collect::<Vec<_>>().concat();
-        assert_eq!(data.len(), datagram.len(), "length and bytes of one datagram");
+        let data = datagram.data().to_vec();
         Self { data, from: datagram.addr(), truncated: datagram.truncated() }
     }
 }
@@ -71,16 +69,7 @@ pub fn recv_msgs(memory: &mut [Vec<u8>]) -> Vec<RecvMsg<'_>> {
     memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect()
 }
 
-/// The same, each with its own space for control messages.
-pub fn recv_msgs_with<'m>(
-    memory: &'m mut [Vec<u8>],
-    controls: &'m mut [ControlBuf],
-) -> Vec<RecvMsg<'m>> {
-    let msgs = recv_msgs(memory).into_iter().zip(controls);
-    msgs.map(|(msg, control)| msg.with_control(control)).collect()
-}
-
 /// Copies of the received messages' bytes.
 pub fn data_of(msgs: &[RecvMsg<'_>]) -> Vec<Vec<u8>> {
-    msgs.iter().map(|msg| msg.message().slices().collect::<Vec<_>>().concat()).collect()
+    msgs.iter().map(|msg| msg.data().to_vec()).collect()
 }

@@ -1,11 +1,10 @@
 //! Two sockets of any family and handles to them: everything that depends on the kind of socket.
 
-use std::io;
 use std::net::{SocketAddr, UdpSocket};
 #[cfg(unix)]
 use std::os::unix::net::UnixDatagram;
 
-use mmsg::{Ancillary, Backend, BatchSocket, MmsgBuf, Offload, RecvFlags, RecvMsg, SendMsg};
+use mmsg::{Ancillary, BatchSocket, Offload};
 use socket2::SockRef;
 
 use super::ops::{Config, Family, Kind};
@@ -69,20 +68,6 @@ impl End {
         if let Self::Offload(socket, _) = self {
             let _ = socket.set_gso(on);
         }
-    }
-
-    /// Sends through an arena, which does not use offload.
-    pub fn send_by(&self, backend: Backend, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        MmsgBuf::with_backend(backend).send(&self.handle(), msgs)
-    }
-
-    pub fn recv_by(
-        &self,
-        backend: Backend,
-        msgs: &mut [RecvMsg<'_>],
-        flags: RecvFlags,
-    ) -> io::Result<usize> {
-        MmsgBuf::with_backend(backend).recv_with(&self.handle(), msgs, flags)
     }
 
     /// Waits until there is something to receive.

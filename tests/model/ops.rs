@@ -67,15 +67,12 @@ pub enum What {
 pub enum Sending {
     Batch,
     Each,
-    Arena(Backend),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receiving {
     Batch,
     Into,
-    Arena(Backend),
-    Peek(Backend),
 }
 
 /// The memory offered to a receive.
@@ -83,7 +80,6 @@ pub enum Receiving {
 pub struct RecvSpace {
     pub messages: usize,
     pub bytes: usize,
-    pub scattered: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -160,21 +156,15 @@ impl Op {
 impl Sending {
     fn decode(byte: u8) -> Self {
         match byte % 8 {
-            0..3 => Self::Batch,
-            3..7 => Self::Each,
-            _ => Self::Arena(backend(byte / 8)),
+            0..4 => Self::Batch,
+            _ => Self::Each,
         }
     }
 }
 
 impl Receiving {
     fn decode(byte: u8) -> Self {
-        match byte % 8 {
-            0 | 1 => Self::Batch,
-            2..4 => Self::Into,
-            4..6 => Self::Arena(backend(byte / 8)),
-            _ => Self::Peek(backend(byte / 8)),
-        }
+        if byte % 2 == 0 { Self::Batch } else { Self::Into }
     }
 }
 
@@ -183,7 +173,6 @@ impl RecvSpace {
         Self {
             messages: COUNTS[usize::from(count % 16)],
             bytes: [3_000, 3_000, 3_000, 3_000, 200, 20, 5, 0][usize::from(byte % 8)],
-            scattered: byte & 8 > 0,
         }
     }
 }

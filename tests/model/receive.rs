@@ -1,9 +1,9 @@
 //! Receives on real sockets.
 
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::SocketAddr;
 
-use mmsg::{Datagram, RecvBatch, RecvFlags, RecvMsg};
+use mmsg::{Datagram, RecvBatch, RecvMsg};
 
 use super::datagram::Identity;
 use super::net::End;
@@ -22,7 +22,7 @@ struct OwnedDatagram {
 impl From<Datagram<'_>> for OwnedDatagram {
     fn from(datagram: Datagram<'_>) -> Self {
         Self {
-            data: datagram.slices().collect::<Vec<_>>().concat(),
+            data: datagram.data().to_vec(),
             truncated: datagram.truncated(),
             from: datagram.addr(),
             dropped: datagram.meta().dropped,
@@ -35,7 +35,7 @@ impl Actor<'_> {
     pub fn receive(&mut self, op: Op, way: Receiving, mut space: RecvSpace) -> usize {
         let end = Self::end(self.shared, &self.own, op);
         let addrs = self.shared.net.addrs;
-        let (at, peek) = (op.at, matches!(way, Receiving::Peek(_)));
+        let at = op.at;
         if self.shared.net.ends[at].has_gro() {
             // D19: a receive with GRO must offer space for coalesced messages.
             (space.messages, space.bytes) = (space.messages.min(8), 65_535);
@@ -48,20 +48,19 @@ impl Actor<'_> {
             let batch = self.batches.entry((space.messages, space.bytes)).or_insert_with(new);
             receive_into(end, batch)
         } else {
-            receive_msgs(end, way, space)
+            receive_msgs(end, space)
         };
         let messages = match result {
             Ok(messages) => messages,
             Err(error) => {
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
-                assert!(self.peeked[at].is_none(), "what was looked at is gone");
                 return 0;
             }
         };
-        let most = if peek { space.messages.min(1) } else { space.messages };
+        let most = space.messages;
         assert!((most.min(1)..=most).contains(&messages.len()), "{} of {most}", messages.len());
         let count = messages.len();
-        for (i, got) in messages.iter().flatten().enumerate() {
+        for got in messages.iter().flatten() {
             let dropped = &mut self.books.dropped[at];
             *dropped = (*dropped).max(got.dropped.unwrap_or(0));
             if got.data == END {
@@ -72,27 +71,9 @@ impl Actor<'_> {
             if let (Some(Identity::Numbered { stream, .. }), Some(addrs)) = (identity, addrs) {
                 assert_eq!(got.from, Some(addrs[sender(stream)]), "{identity:?}");
             }
-            if !self.shared.alone {
-                self.peeked[at] = None;
-            }
-            if i == 0 {
-                compare_with_peeked(self.peeked[at], identity);
-            }
-            if peek && self.shared.alone && i == 0 {
-                self.peeked[at] = Some(identity);
-            } else if !peek {
-                self.peeked[at] = None;
-                self.note_received(at, identity);
-            }
+            self.note_received(at, identity);
         }
         count
-    }
-}
-
-/// The next datagram must be the peeked one, as far as both are known.
-fn compare_with_peeked(peeked: Option<Option<Identity>>, next: Option<Identity>) {
-    if let (Some(Some(peeked)), Some(next)) = (peeked, next) {
-        assert_eq!(peeked, next, "another one was looked at");
     }
 }
 
@@ -109,30 +90,12 @@ fn receive_into(end: &End, batch: &mut RecvBatch) -> io::Result<Vec<Vec<OwnedDat
     Ok(messages.map(|msg| msg.datagrams().map(OwnedDatagram::from).collect()).collect())
 }
 
-fn receive_msgs(
-    end: &End,
-    way: Receiving,
-    space: RecvSpace,
-) -> io::Result<Vec<Vec<OwnedDatagram>>> {
+fn receive_msgs(end: &End, space: RecvSpace) -> io::Result<Vec<Vec<OwnedDatagram>>> {
     let mut memory = vec![vec![0xEE; space.bytes]; space.messages];
-    let mut parts: Vec<[IoSliceMut<'_>; 2]> = Vec::new();
-    let mut msgs: Vec<RecvMsg<'_>> = if space.scattered {
-        parts.extend(memory.iter_mut().map(|buffer| {
-            let (one, other) = buffer.split_at_mut(space.bytes / 3);
-            [IoSliceMut::new(one), IoSliceMut::new(other)]
-        }));
-        parts.iter_mut().map(|parts| RecvMsg::scatter(parts)).collect()
-    } else {
-        memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect()
-    };
-    let count = match way {
-        Receiving::Arena(backend) => end.recv_by(backend, &mut msgs, RecvFlags::NONE),
-        Receiving::Peek(backend) => end.recv_by(backend, &mut msgs, RecvFlags::PEEK),
-        _ => end.socket().recv_batch(&mut msgs),
-    }?;
+    let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
+    let count = end.socket().recv_batch(&mut msgs)?;
     assert!(msgs[count..].iter().all(|msg| msg.is_empty() && msg.addr().is_none()));
-    Ok(msgs[..count]
-        .iter()
-        .map(|msg| msg.message().datagrams().map(OwnedDatagram::from).collect())
-        .collect())
+    let datagrams =
+        |msg: &RecvMsg<'_>| msg.message().datagrams().map(OwnedDatagram::from).collect();
+    Ok(msgs[..count].iter().map(datagrams).collect())
 }

@@ -33,8 +33,6 @@ pub struct Actor<'s> {
     pub next: HashMap<Stream, u32>,
     /// The last number received of each stream, for each socket.
     pub last: HashMap<(usize, Stream), u32>,
-    /// The peeked datagram, which must come next. Used only if no other thread receives.
-    pub peeked: [Option<Option<Identity>>; 2],
     pub books: Books,
     /// Whether each socket has received `END`.
     pub ended: [bool; 2],
@@ -118,7 +116,6 @@ impl<'s> Actor<'s> {
             batches: HashMap::new(),
             next: HashMap::new(),
             last: HashMap::new(),
-            peeked: [None; 2],
             books: Books::default(),
             ended: [false; 2],
         }
@@ -145,7 +142,7 @@ impl<'s> Actor<'s> {
     }
 
     fn drain(&mut self, op: Op) {
-        let space = RecvSpace { messages: 33, bytes: 3_000, scattered: false };
+        let space = RecvSpace { messages: 33, bytes: 3_000 };
         // More receives than any budget needs; then the socket must be empty.
         for _ in 0..100_000 {
             if self.receive(op, Receiving::Into, space) == 0 {
@@ -163,7 +160,7 @@ impl<'s> Actor<'s> {
             if self.shared.net.addrs.is_some() {
                 self.shared.net.send_plainly(at, END);
             }
-            let space = RecvSpace { messages: 16, bytes: 3_000, scattered: false };
+            let space = RecvSpace { messages: 16, bytes: 3_000 };
             let op = Op { thread: 0, at, own: false, what: What::Drain };
             while !self.ended[at] {
                 let full = self.shared.net.addrs.is_none();

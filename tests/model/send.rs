@@ -186,10 +186,8 @@ impl Actor<'_> {
         }
         let mut failed = Vec::new();
         let end = Self::end(self.shared, &self.own, op);
-        // (An arena has no check for a segment size that the kernel rejects; this one is valid.)
         let result = lend(&msgs, self.shared.net.addrs, |sends| match way {
             Sending::Batch => end.socket().send_batch(sends),
-            Sending::Arena(backend) => end.send_by(backend, sends),
             Sending::Each => end.socket().send_each(sends, |i, error| failed.push((i, error))),
         });
         let unsent = self.judge(&msgs, &result, &failed, way == Sending::Each);

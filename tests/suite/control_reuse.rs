@@ -1,13 +1,14 @@
 //! Memory that is used with control data and then without, and the other way round.
 
+use std::io::IoSliceMut;
 use std::net::UdpSocket;
 
 use mmsg::control::ControlBuf;
-use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, Message, RecvBatch, SendMsg};
 
 use crate::common::linux::set_option;
 use crate::common::numbered;
-use crate::common::recv::{memory, recv_msgs_with};
+use crate::common::recv::memory;
 use crate::common::sockets::{addr, settle, udp4};
 
 /// A socket whose datagrams have two control messages, and one whose datagrams have none.
@@ -37,33 +38,26 @@ fn assert_control(messages: mmsg::control::ControlMessages<'_>, rich: bool) {
 #[test]
 fn r2_arenas_and_batches_have_whole_control_space_for_every_message() {
     let (rich, plain) = rich_and_plain();
-    let (mut arena, mut batch) = (MmsgBuf::new(), RecvBatch::new(50, 16));
-    let mut controls = vec![ControlBuf::new(); 50];
+    let mut batch = RecvBatch::new(50, 16);
     // Batches of changing size, with and without control messages: no header may keep anything from the previous
     // call.
     let turns = [(1, true), (3, false), (50, true), (2, false), (2, true), (50, false), (49, true)];
     for (count, is_rich) in turns {
         let socket = if is_rich { &rich } else { &plain };
         let sent = send_to_itself(socket, count);
-        let mut memory = memory(50, 16);
-        let mut msgs = recv_msgs_with(&mut memory, &mut controls);
-        assert_eq!(arena.recv(socket, &mut msgs).expect("they are there"), count);
-        for (msg, data) in msgs.iter().zip(&sent) {
-            assert_eq!((msg.data(), msg.addr()), (&data[..], Some(addr(socket))));
-            assert!(!msg.truncated() && !msg.message().control_truncated());
-            assert_control(msg.message().control_messages(), is_rich);
-        }
-        for unused in &msgs[count..] {
-            assert_control(unused.message().control_messages(), false);
-        }
-
-        let sent = send_to_itself(socket, count);
-        assert_eq!(socket.recv_into(&mut batch).expect("they are there"), count);
-        for (message, data) in batch.messages().zip(&sent) {
-            assert_eq!((message.data(), message.addr()), (&data[..], Some(addr(socket))));
+        let check = |i: usize, message: Message<'_>| {
+            assert_eq!((message.data(), message.addr()), (&sent[i][..], Some(addr(socket))));
             assert!(!message.truncated() && !message.control_truncated());
             assert_control(message.control_messages(), is_rich);
-        }
+        };
+        assert_eq!(socket.recv_into(&mut batch).expect("they are there"), count);
+        batch.messages().enumerate().for_each(|(i, message)| check(i, message));
+
+        send_to_itself(socket, count);
+        let mut memory = memory(50, 16);
+        let mut buffers: Vec<_> = memory.iter_mut().map(|part| IoSliceMut::new(part)).collect();
+        let received = socket.recv_slices(&mut buffers, &mut |i, message| check(i, message));
+        assert_eq!(received.expect("they are there"), count);
     }
 }
 
@@ -75,39 +69,15 @@ fn r2_a_send_after_one_with_control_data_has_none() {
     control.push(libc::IPPROTO_IP, libc::IP_TTL, &9i32.to_ne_bytes()).expect("there is space");
     let plain = SendMsg::to(addr(&to), b"plain");
     let rich = plain.with_control(&control);
-    let mut arena = MmsgBuf::new();
     for msgs in [[rich; 3], [plain; 3], [plain, rich, plain], [rich, plain, rich]] {
-        assert_eq!(arena.send(&from, &msgs).expect("they are taken"), 3);
+        assert_eq!(from.send_batch(&msgs).expect("they are taken"), 3);
     }
     settle();
     let mut batch = RecvBatch::new(12, 16);
     assert_eq!(to.recv_into(&mut batch).expect("they are there"), 12);
-    let ttl = |m: mmsg::Message<'_>| m.control_messages().next().and_then(|c| c.int());
+    let ttl = |m: mmsg::Message<'_>| {
+        m.control_messages().next().and_then(|c| Some(i32::from_ne_bytes(c.data.try_into().ok()?)))
+    };
     let expected = [9, 9, 9, 64, 64, 64, 64, 9, 64, 9, 64, 9];
     assert!(batch.messages().map(ttl).eq(expected.map(Some)));
-}
-
-#[test]
-fn a_reused_control_buffer_is_emptied() {
-    let (rich, plain) = rich_and_plain();
-    let mut control = ControlBuf::new();
-    send_to_itself(&rich, 1);
-    let mut bytes = [0; 16];
-    let mut msgs = [RecvMsg::new(&mut bytes).with_control(&mut control)];
-    assert_eq!(rich.recv_batch(&mut msgs).expect("it is there"), 1);
-    assert_control(control.messages(), true);
-
-    // Without a `ControlBuf` a message has no raw control messages.
-    send_to_itself(&rich, 1);
-    let mut msgs = [RecvMsg::new(&mut bytes)];
-    assert_eq!(rich.recv_batch(&mut msgs).expect("it is there"), 1);
-    assert_control(msgs[0].message().control_messages(), false);
-    assert!(!msgs[0].message().control_truncated());
-
-    let msg = RecvMsg::new(&mut bytes).with_control(&mut control);
-    assert_control(msg.message().control_messages(), false);
-    send_to_itself(&plain, 1);
-    let mut msgs = [msg];
-    assert_eq!(plain.recv_batch(&mut msgs).expect("it is there"), 1);
-    assert_control(control.messages(), false);
 }

@@ -10,8 +10,8 @@ use mmsg::errors::PushError;
 use mmsg::offload::OffloadState;
 use mmsg::options::{Drops, Fragmentation};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, Ecn, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMeta,
-    RecvMsg, SendFlags, SendMeta, SendMsg, SendQueue, TransmitClock, UnixAddr,
+    Ancillary, Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta, SendMsg,
+    SendQueue, TransmitClock, UnixAddr,
 };
 
 use crate::common::is_refused;
@@ -64,7 +64,7 @@ fn e13_no_public_type_or_error_prints_payload() {
     near.send_batch(&[msg]).expect("the peer has space");
     let (mut batch, mut memory) = (RecvBatch::new(2, 64), [0; 64]);
     far.recv_into(&mut batch).expect("they came");
-    let mut received = RecvMsg::new(&mut memory).with_control(&mut control);
+    let mut received = RecvMsg::new(&mut memory);
     far.recv_batch(std::slice::from_mut(&mut received)).expect("it came");
     assert_eq!((received.data(), batch.message(0).expect("it came").data()), (SECRET, SECRET));
     printed.debug(&msg).debug(&received).debug(&batch).debug(&batch.iter());
@@ -73,12 +73,11 @@ fn e13_no_public_type_or_error_prints_payload() {
     printed.debug(&batch.iter().next().expect("it came"));
     printed.debug(&batch.iter_mut().next().expect("it came"));
 
-    let (mut arena, mut queue) = (MmsgBuf::new(), SendQueue::new(1_000));
-    arena.send(&near, &[msg]).expect("the peer has space");
+    let mut queue = SendQueue::new(1_000);
     queue.push(&msg).expect("there is space");
     let (state, mut drops) = (OffloadState::new(&near).expect("a UDP socket"), Drops::new());
     drops.note(Some(1));
-    printed.debug(&arena).debug(&queue).debug(&state).debug(&state.counters()).debug(&drops);
+    printed.debug(&queue).debug(&state).debug(&state.counters()).debug(&drops);
     printed.display(&state.gso_status());
     printed.debug(&Offload::new(near).expect("a UDP socket")).debug(&Offload::<()>::builder());
 
@@ -97,7 +96,7 @@ fn e13_no_public_type_or_error_prints_payload() {
     printed.debug(&mmsg::SendWaiter::new());
     let meta = SendMeta::new().with_ecn(Ecn::Ect0);
     printed.debug(&meta).debug(&RecvMeta::default()).debug(&Ecn::Ect0).debug(&Ancillary::DEST);
-    printed.debug(&RecvFlags::PEEK).debug(&SendFlags::NONE).debug(&Backend::current());
+    printed.debug(&Backend::current());
     printed.debug(&TransmitClock::Tai).debug(&Fragmentation::Allow).debug(&UnixAddr::Unnamed);
     PUSH_ERRORS.iter().for_each(|error| printed.display(error));
 

@@ -14,7 +14,6 @@ mod panics;
 mod queue;
 mod replies;
 #[cfg(unix)]
-mod send_flags;
 #[cfg(unix)]
 mod signals;
 mod sizes;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::UdpSocket;
 use std::thread;
 
-use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, SendMsg};
+use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
 
 use crate::common::recv::{data_of, memory, payloads, recv_msgs};
 use crate::common::sockets::{addr, udp4};
@@ -57,9 +57,8 @@ fn run(part: impl Fn(&UdpSocket, usize) -> Vec<Vec<u8>> + Sync) {
 }
 
 #[test]
-fn eight_threads_on_one_socket_by_their_own_arenas_and_batches() {
+fn eight_threads_on_one_socket_by_messages_and_batches() {
     run(|socket, thread| {
-        let mut arena = MmsgBuf::new();
         let mut batches: Vec<_> = (1..=16).map(|slots| RecvBatch::new(slots, 16)).collect();
         let mut turn = thread;
         take_part(socket, thread, &mut |socket, most, got| {
@@ -67,7 +66,7 @@ fn eight_threads_on_one_socket_by_their_own_arenas_and_batches() {
             if turn % 2 == 0 {
                 let mut memory = memory(most, 16);
                 let mut msgs = recv_msgs(&mut memory);
-                let count = arena.recv(socket, &mut msgs).expect("something is there");
+                let count = socket.recv_batch(&mut msgs).expect("something is there");
                 got.extend(data_of(&msgs[..count]));
             } else {
                 let batch = &mut batches[most.min(16) - 1];

@@ -332,7 +332,7 @@ fn a_batch_holds_what_was_added_whatever_was_done_before() {
                 });
                 let all = waiting.len().min(free);
                 assert_eq!(added, if step == 7 { all } else { in_one_receive(all) });
-                let has_meta = which == 0 && !meta.is_empty();
+                let has_meta = which == 0 && meta != mmsg::Ancillary::NONE;
                 twin.extend(waiting.drain(..added).map(|data| (data, has_meta)));
             }
         }

@@ -4,9 +4,9 @@ use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvFlags};
+use mmsg::{BatchSocket, RecvBatch};
 
-use crate::common::recv::{data_of, in_one_receive, memory, payloads, recv_msgs};
+use crate::common::recv::{data_of, in_one_receive, memory, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4};
 use crate::common::threads::Call;
 use crate::common::{tick, would_block};
@@ -37,14 +37,6 @@ fn by_slices(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
 }
 
 const WAYS: [Receive; 3] = [by_messages, by_batch, by_slices];
-
-/// With flags, which only an arena takes.
-fn by_arena(socket: &UdpSocket, flags: RecvFlags) -> io::Result<Vec<Vec<u8>>> {
-    let mut memory = memory(64, 64);
-    let mut msgs = recv_msgs(&mut memory);
-    let count = MmsgBuf::new().recv_with(socket, &mut msgs, flags)?;
-    Ok(data_of(&msgs[..count]))
-}
 
 #[test]
 fn r1_a_blocking_receive_does_not_wait_for_the_whole_batch() {
@@ -107,50 +99,4 @@ fn a_nonblocking_socket_says_that_nothing_is_there() {
         }
         assert!(would_block(receive(&socket)));
     }
-}
-
-#[test]
-fn dont_wait_is_for_one_call_on_a_blocking_socket() {
-    let socket = udp4();
-    socket.set_read_timeout(None).expect("no timeout");
-    assert!(would_block(by_arena(&socket, RecvFlags::DONT_WAIT)));
-    socket.send_to(b"here", addr(&socket)).expect("it is taken");
-    settle();
-    assert_eq!(by_arena(&socket, RecvFlags::DONT_WAIT).expect("one is there"), [b"here"]);
-
-    // The socket itself is still blocking.
-    let to = addr(&socket);
-    let own = socket.try_clone().expect("a second descriptor");
-    let receiver = Call::blocked(move || by_arena(&own, RecvFlags::NONE));
-    socket.send_to(b"waited for", to).expect("it is taken");
-    assert_eq!(receiver.result().expect("one is there"), [b"waited for"]);
-}
-
-#[test]
-fn a_peek_fills_one_message_and_leaves_the_datagram() {
-    let socket = udp4();
-    for data in [b"one", b"two"] {
-        socket.send_to(data, addr(&socket)).expect("it is taken");
-    }
-    settle();
-    for flags in [RecvFlags::PEEK, RecvFlags::PEEK | RecvFlags::DONT_WAIT] {
-        assert_eq!(by_arena(&socket, flags).expect("one can be seen"), [b"one"]);
-    }
-    for sent in [b"one", b"two"].chunks(in_one_receive(2)) {
-        assert_eq!(by_messages(&socket).expect("two are there"), sent);
-    }
-    let nothing = RecvFlags::PEEK | RecvFlags::DONT_WAIT;
-    assert!(would_block(by_arena(&socket, nothing)));
-}
-
-#[test]
-fn a_peek_without_space_leaves_the_datagram() {
-    let socket = udp4();
-    socket.send_to(&[7; 1_234], addr(&socket)).expect("it is taken");
-    let mut memory = memory(3, 0);
-    let mut msgs = recv_msgs(&mut memory);
-    let peek = RecvFlags::PEEK;
-    assert_eq!(MmsgBuf::new().recv_with(&socket, &mut msgs, peek).expect("one can be seen"), 1);
-    assert_eq!((msgs[0].len(), msgs[0].truncated()), (0, true));
-    assert_eq!(payloads(&socket, 1), [vec![7; 1_234]]);
 }

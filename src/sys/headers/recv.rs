@@ -14,13 +14,13 @@ mod tests;
 
 use std::io::{self, IoSliceMut};
 use std::marker::PhantomData;
+use std::ptr;
 use std::slice::ChunksExactMut;
 
 use crate::sys::addr::{NAME_LEN, Name, RawAddr, RawAddrRef};
 use crate::sys::control_message::{CONTROL_SPACE, Control};
 use crate::sys::message::RecvResult;
 use crate::sys::native::header::{Buffer, Header};
-use crate::sys::numbers::{self, MAX_BUFFERS};
 use crate::sys::zeroed::{Zeroed, grow};
 
 /// Storage for the headers of a batch to receive.
@@ -67,13 +67,6 @@ impl RecvStorage {
         Ok(())
     }
 
-    /// Shrinks to `n` headers, if there is memory for the smaller storage.
-    pub(crate) fn shrink_to(&mut self, n: usize) {
-        if n < self.capacity() {
-            let _ = self.resize(n);
-        }
-    }
-
     /// Begins a batch without headers.
     #[inline]
     pub(crate) fn begin(&mut self) -> RecvHeaders<'_> {
@@ -110,37 +103,20 @@ pub(crate) struct RecvHeaders<'a> {
 }
 
 impl<'a> RecvHeaders<'a> {
-    /// Points the next header at a message's buffers, and at memory for source and control data: the storage's own if the
-    /// caller gives none. The caller has reserved capacity.
-    ///
-    /// # Errors
-    ///
-    /// `EMSGSIZE` for more buffers than a message may have. The kernel would receive the messages before it, and return the
-    /// error from the next call.
+    /// Points the next header at a message's buffer, and at memory for its source: the storage's own if the caller gives
+    /// none. The caller has reserved capacity.
     #[inline]
-    pub(crate) fn push(
-        &mut self,
-        buffers: &'a mut [IoSliceMut<'_>],
-        source: Option<&'a mut Name>,
-        control: Option<&'a mut [u8; CONTROL_SPACE]>,
-    ) -> io::Result<()> {
-        if buffers.len() > MAX_BUFFERS {
-            return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
-        }
+    pub(crate) fn push(&mut self, buffer: &'a mut IoSliceMut<'_>, source: Option<&'a mut Name>) {
         let name = match source {
             Some(name) => name.as_mut_ptr(),
             None => self.storage.names.pointer(self.len).cast(),
         };
-        let control = match control {
-            Some(control) => control.as_mut_ptr(),
-            None => self.storage.controls.pointer(self.len).cast(),
-        };
+        let control = self.storage.controls.pointer(self.len).cast();
         let header = self.storage.headers.at(self.len);
         // std documents that an `IoSliceMut` has the layout of a `Buffer`.
-        header.set_buffers(buffers.as_mut_ptr().cast(), buffers.len());
+        header.set_buffers(ptr::from_mut(buffer).cast(), 1);
         reset(header, name, control);
         self.len += 1;
-        Ok(())
     }
 
     /// The headers, for the call.
@@ -183,7 +159,7 @@ impl<'h> WiredRecvs<'h> {
             header.name_len() == NAME_LEN
                 && len == CONTROL_SPACE
                 && !control.is_null()
-                && (count == 0 || !first.is_null())
+                && (count, first.is_null()) == (1, false)
         }));
         *touched = first + headers.len();
         Self { headers, first, touched }

@@ -48,12 +48,6 @@ impl SendStorage {
         self.headers.len()
     }
 
-    /// Bytes of memory for copies.
-    #[cfg(test)]
-    pub(crate) fn copies(&self) -> usize {
-        self.copies.len()
-    }
-
     /// Makes room for `n` headers, and for `copies` bytes of payload to copy.
     ///
     /// # Errors
@@ -75,14 +69,6 @@ impl SendStorage {
         let (iovecs, controls) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
         (self.headers, self.names, self.iovecs, self.controls) = (headers, names, iovecs, controls);
         Ok(())
-    }
-
-    /// Frees the memory for copies, and shrinks to `n` headers if there is memory for the smaller storage.
-    pub(crate) fn shrink_to(&mut self, n: usize) {
-        self.copies = Zeroed::empty();
-        if n < self.capacity() {
-            let _ = self.resize(n);
-        }
     }
 
     /// Begins a batch without headers.

@@ -43,13 +43,10 @@ pub(crate) use platform::*;
 /// The maximum number of messages in one system call: `UIO_MAXIOV` in the Linux kernel, which truncates longer batches
 /// without an error (`__sys_sendmmsg` in net/socket.c).
 pub(crate) const MAX_BATCH: usize = 1024;
-/// The maximum number of buffers in one message: `IOV_MAX` of every Unix (limits.h), and `UIO_MAXIOV` in the Linux kernel.
-/// Windows documents no limit.
-pub(crate) const MAX_BUFFERS: usize = 1024;
 
-/// Flags of a call.
+/// The flag of a call that does not wait.
 #[cfg(unix)]
-pub(crate) use libc::{MSG_DONTWAIT, MSG_PEEK};
+pub(crate) use libc::MSG_DONTWAIT;
 
 /// `int[]`: descriptors that a Unix peer passes.
 #[cfg(unix)]
@@ -59,7 +56,7 @@ pub(crate) const RIGHTS: Option<CmsgType> = None;
 
 /// Address families and errors. Windows: ws2def.h, winsock2.h.
 #[cfg(unix)]
-pub(crate) use libc::{AF_INET, AF_INET6, AF_UNIX, EINVAL, EMSGSIZE, ENOBUFS};
+pub(crate) use libc::{AF_INET, AF_INET6, AF_UNIX, EINVAL, EMSGSIZE};
 #[cfg(windows)]
 pub(crate) const AF_INET: i32 = windows_sys::Win32::Networking::WinSock::AF_INET as i32;
 #[cfg(windows)]

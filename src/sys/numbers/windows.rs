@@ -10,7 +10,6 @@ use super::{CmsgType, OptionName};
 
 /// A blocking socket would wait for a second message, and Windows does not tell whether a socket is blocking.
 pub(crate) const MAX_RECV: usize = 1;
-pub(crate) const MSG_PEEK: i32 = WinSock::MSG_PEEK;
 /// A bit that means nothing to Windows, which has no such flag.
 pub(crate) const MSG_DONTWAIT: i32 = 1 << 29;
 
@@ -62,4 +61,3 @@ pub(crate) const MTU_V6: Option<OptionName> = Some((IPV6, WinSock::IPV6_MTU));
 
 pub(crate) const EMSGSIZE: i32 = WinSock::WSAEMSGSIZE;
 pub(crate) const EINVAL: i32 = WinSock::WSAEINVAL;
-pub(crate) const ENOBUFS: i32 = WinSock::WSAENOBUFS;

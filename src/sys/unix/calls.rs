@@ -20,7 +20,7 @@ use super::header::Raw;
 use super::send_space;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
-use crate::sys::flags::{RecvFlags, SendFlags};
+use crate::sys::flags::Flags;
 use crate::sys::headers::{WiredRecvs, WiredSends};
 #[cfg(mmsg_calls)]
 use crate::sys::message::Taken;
@@ -41,7 +41,7 @@ const SEND: libc::c_int = libc::MSG_NOSIGNAL;
 pub(in crate::sys) fn recvmmsg(
     socket: BorrowedFd<'_>,
     wired: &mut WiredRecvs<'_>,
-    flags: RecvFlags,
+    flags: Flags,
 ) -> io::Result<Taken> {
     let len = wired.as_slice().len();
     #[cfg(any(test, fuzzing))]
@@ -66,7 +66,7 @@ pub(in crate::sys) fn recv_one(
     socket: BorrowedFd<'_>,
     wired: &mut WiredRecvs<'_>,
     i: usize,
-    flags: RecvFlags,
+    flags: Flags,
 ) -> io::Result<()> {
     #[cfg(any(test, fuzzing))]
     fault::next(Call::RecvMsg, 1)?;
@@ -99,7 +99,7 @@ fn close_descriptors(received: &[Header]) {
 pub(in crate::sys) fn sendmmsg(
     socket: BorrowedFd<'_>,
     wired: &mut WiredSends<'_>,
-    flags: SendFlags,
+    flags: Flags,
 ) -> io::Result<usize> {
     let len = wired.as_slice().len();
     #[cfg(any(test, fuzzing))]
@@ -115,7 +115,7 @@ pub(in crate::sys) fn send_one(
     socket: BorrowedFd<'_>,
     wired: &mut WiredSends<'_>,
     i: usize,
-    flags: SendFlags,
+    flags: Flags,
 ) -> io::Result<()> {
     #[cfg(any(target_vendor = "apple", test, fuzzing))]
     return send_space::send(socket, wired, i, |header| send_header(socket, header, flags));
@@ -126,7 +126,7 @@ pub(in crate::sys) fn send_one(
 /// Sends the message of a header in [`WiredSends`]. A message of one buffer without control data goes by `sendto`, for which
 /// the kernel reads no header.
 #[inline(always)]
-fn send_header(socket: BorrowedFd<'_>, header: &Header, flags: SendFlags) -> io::Result<()> {
+fn send_header(socket: BorrowedFd<'_>, header: &Header, flags: Flags) -> io::Result<()> {
     #[cfg(any(test, fuzzing))]
     fault::next(Call::SendMsg, 1)?;
     let (fd, flags, hdr) = (socket.as_raw_fd(), flags.0 | SEND, &header.0.msg_hdr);

@@ -60,7 +60,8 @@ pub(crate) fn option_bytes<const N: usize>(
 /// socket, or the process may not set it.
 pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
     let about = [libc::ENOPROTOOPT, libc::EOPNOTSUPP, libc::EINVAL, libc::EPERM, libc::EACCES];
-    error.raw_os_error().is_some_and(|errno| about.contains(&errno))
+    error.kind() == io::ErrorKind::Unsupported
+        || error.raw_os_error().is_some_and(|errno| about.contains(&errno))
 }
 
 #[cfg(test)]

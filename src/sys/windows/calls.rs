@@ -5,11 +5,11 @@
 use std::io;
 use std::os::windows::io::BorrowedSocket;
 use std::time::Duration;
-use std::{ptr, slice, thread};
+use std::{ptr, thread};
 
 use windows_sys::Win32::Networking::WinSock::{
-    MSG_CTRUNC, MSG_PEEK, MSG_TRUNC, POLLHUP, POLLRDNORM, POLLWRNORM, WSAEMSGSIZE, WSAESHUTDOWN,
-    WSAEWOULDBLOCK, WSAMSG, WSAPOLLFD, WSAPoll, WSARecvFrom, WSASendMsg, WSASendTo,
+    MSG_CTRUNC, MSG_TRUNC, POLLHUP, POLLRDNORM, POLLWRNORM, WSAEMSGSIZE, WSAESHUTDOWN,
+    WSAEWOULDBLOCK, WSAPOLLFD, WSAPoll, WSASendMsg, WSASendTo,
 };
 
 use super::header::Header;
@@ -17,7 +17,7 @@ use super::options::recv_msg_function;
 use super::{check, handle, last_error};
 #[cfg(test)]
 use crate::sys::fault::{self, Call};
-use crate::sys::flags::{RecvFlags, SendFlags};
+use crate::sys::flags::Flags;
 use crate::sys::headers::{WiredRecvs, WiredSends};
 
 /// Receives one message into header `i`.
@@ -25,7 +25,7 @@ pub(in crate::sys) fn recv_one(
     socket: BorrowedSocket<'_>,
     wired: &mut WiredRecvs<'_>,
     i: usize,
-    flags: RecvFlags,
+    flags: Flags,
 ) -> io::Result<()> {
     assert!(i < wired.as_slice().len());
     // SAFETY: the header is one of WiredRecvs, and nobody else uses it. Calls fill headers in order.
@@ -43,35 +43,26 @@ pub(in crate::sys) fn recv_one(
 }
 
 /// Receives one message into a header in [`WiredRecvs`].
-fn recv_header(
-    socket: BorrowedSocket<'_>,
-    header: &mut Header,
-    flags: RecvFlags,
-) -> io::Result<()> {
+fn recv_header(socket: BorrowedSocket<'_>, header: &mut Header, flags: Flags) -> io::Result<()> {
     #[cfg(test)]
     fault::next(Call::RecvMsg, 1)?;
-    if flags.contains(RecvFlags::DONT_WAIT) {
+    if flags.contains(Flags::DONT_WAIT) {
         check_ready(socket, POLLRDNORM)?;
     }
     let capacity = (header.msg.namelen, header.msg.Control.len);
     (header.received, header.msg.dwFlags) = (0, 0);
-    let result = if flags.contains(RecvFlags::PEEK) {
-        // SAFETY: the header comes from WiredRecvs, and meets its invariant.
-        unsafe { peek(socket, header) }
-    } else {
-        let function = recv_msg_function(socket)?;
-        let Header { msg, received } = header;
-        // SAFETY: as above.
-        unsafe { function(handle(socket), msg, received, ptr::null_mut(), None) }
-    };
+    let function = recv_msg_function(socket)?;
+    let Header { msg, received } = header;
+    // SAFETY: the header comes from WiredRecvs, and meets its invariant.
+    let result = unsafe { function(handle(socket), msg, received, ptr::null_mut(), None) };
     header.msg.dwFlags &= MSG_TRUNC | MSG_CTRUNC;
     match check(result) {
         // Payload or control data did not fit. For a truncated payload, Wine sets no flag and reports no length.
         Err(error) if error.raw_os_error() == Some(WSAEMSGSIZE) => {
             if header.msg.dwFlags != MSG_CTRUNC || header.received == 0 {
                 header.msg.dwFlags |= MSG_TRUNC;
-                // SAFETY: the header meets the invariant of WiredRecvs.
-                header.received = unsafe { buffer_bytes(&header.msg) };
+                // SAFETY: the header meets the invariant of WiredRecvs, and points at one buffer.
+                header.received = unsafe { (*header.msg.lpBuffers).len };
             }
             Ok(())
         }
@@ -82,41 +73,6 @@ fn recv_header(
         }
         Ok(()) => Ok(()),
     }
-}
-
-/// Peeks with `WSARecvFrom`, without control data: `WSARecvMsg` peeks only on some versions of Windows.
-///
-/// # Safety
-///
-/// The invariant of [`WiredRecvs`].
-#[cold]
-unsafe fn peek(socket: BorrowedSocket<'_>, Header { msg, received }: &mut Header) -> i32 {
-    (msg.dwFlags, msg.Control.len) = (MSG_PEEK as u32, 0);
-    // SAFETY: the caller passes a header that meets the invariant.
-    unsafe {
-        WSARecvFrom(
-            handle(socket),
-            msg.lpBuffers,
-            msg.dwBufferCount,
-            received,
-            &mut msg.dwFlags,
-            msg.name,
-            &mut msg.namelen,
-            ptr::null_mut(),
-            None,
-        )
-    }
-}
-
-/// The total length of a header's buffers.
-///
-/// # Safety
-///
-/// `lpBuffers` points at `dwBufferCount` readable buffers.
-unsafe fn buffer_bytes(msg: &WSAMSG) -> u32 {
-    // SAFETY: the caller promises that `lpBuffers` points at this many buffers.
-    let buffers = unsafe { slice::from_raw_parts(msg.lpBuffers, msg.dwBufferCount as usize) };
-    buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.len))
 }
 
 /// Returns `WouldBlock` if the socket is not ready. Windows has no flag for a non-blocking call.
@@ -155,7 +111,7 @@ pub(in crate::sys) fn send_one(
     socket: BorrowedSocket<'_>,
     wired: &mut WiredSends<'_>,
     i: usize,
-    flags: SendFlags,
+    flags: Flags,
 ) -> io::Result<()> {
     #[cfg(test)]
     if let Some(result) = super::tests::segments::send(socket, wired, i) {
@@ -163,7 +119,7 @@ pub(in crate::sys) fn send_one(
     }
     #[cfg(test)]
     fault::next(Call::SendMsg, 1)?;
-    if flags.contains(SendFlags::DONT_WAIT) {
+    if flags.contains(Flags::DONT_WAIT) {
         check_ready(socket, POLLWRNORM)?;
     }
     let (s, flags, mut sent, overlapped) = (handle(socket), 0, 0, ptr::null_mut());

@@ -85,7 +85,8 @@ unsafe fn read_option<T>(
 /// Whether an error of [`set_option_bytes`] is about the option and not about the socket.
 pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
     let about = [WSAENOPROTOOPT, WSAEOPNOTSUPP, WSAEINVAL, WSAEACCES];
-    error.raw_os_error().is_some_and(|code| about.contains(&code))
+    error.kind() == io::ErrorKind::Unsupported
+        || error.raw_os_error().is_some_and(|code| about.contains(&code))
 }
 
 /// Turns off ICMP errors for the socket. A failure does no harm, since calls repeat after each such error anyway.

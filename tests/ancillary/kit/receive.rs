@@ -1,10 +1,10 @@
 //! All ways to receive, with copies of what they received, so that tests can compare them.
 
+use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Mutex, PoisonError};
 
-use mmsg::control::{ControlBuf, ControlMessages};
-use mmsg::{Backend, BatchSocket, Message, MmsgBuf, RecvBatch, RecvMeta, RecvMsg};
+use mmsg::control::ControlMessages;
+use mmsg::{BatchSocket, Message, RecvBatch, RecvMeta, RecvMsg};
 
 /// A received message with its metadata.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,30 +15,20 @@ pub struct OwnedMessage {
     pub truncated: bool,
     pub control_truncated: bool,
     pub datagrams: Vec<Vec<u8>>,
-    /// Level, type and data of each control message; empty without a `ControlBuf`.
+    /// Level, type and data of each control message; empty for `RecvMsg`s.
     pub raw: Vec<(i32, i32, Vec<u8>)>,
 }
 
 /// A way to receive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
-    /// `RecvMsg`s without a `ControlBuf`.
-    Msgs(Backend),
-    /// `RecvMsg`s with a `ControlBuf` each.
-    MsgsRaw(Backend),
-    /// A `RecvBatch`.
-    Batch(Backend),
+    Msgs,
+    Batch,
+    Slices,
 }
 
 impl Way {
-    pub const ALL: [Self; 6] = [
-        Self::Msgs(Backend::Mmsg),
-        Self::Msgs(Backend::Msg),
-        Self::MsgsRaw(Backend::Mmsg),
-        Self::MsgsRaw(Backend::Msg),
-        Self::Batch(Backend::Mmsg),
-        Self::Batch(Backend::Msg),
-    ];
+    pub const ALL: [Self; 3] = [Self::Msgs, Self::Batch, Self::Slices];
 
     /// Receives `count` messages of up to 65,535 bytes.
     #[track_caller]
@@ -53,10 +43,27 @@ impl Way {
     }
 
     fn once(self, socket: &UdpSocket, capacity: usize) -> Vec<OwnedMessage> {
+        let mut memory = vec![vec![0; 65_535]; capacity];
         match self {
-            Self::Msgs(backend) => recv_msgs(backend, socket, capacity, false),
-            Self::MsgsRaw(backend) => recv_msgs(backend, socket, capacity, true),
-            Self::Batch(backend) => recv_batch(backend, socket, capacity),
+            Self::Msgs => {
+                let mut msgs: Vec<_> = memory.iter_mut().map(|part| RecvMsg::new(part)).collect();
+                let n = socket.recv_batch(&mut msgs).expect("a message comes");
+                msgs[..n].iter().map(|msg| got(&msg.message())).collect()
+            }
+            Self::Batch => {
+                let mut batch = RecvBatch::new(capacity, 65_535);
+                socket.recv_into(&mut batch).expect("a message comes");
+                batch.messages().map(|message| got(&message)).collect()
+            }
+            Self::Slices => {
+                let mut parts: Vec<_> =
+                    memory.iter_mut().map(|part| IoSliceMut::new(part)).collect();
+                let mut all = Vec::new();
+                let received =
+                    socket.recv_slices(&mut parts, &mut |_, message| all.push(got(&message)));
+                assert_eq!(received.expect("a message comes"), all.len());
+                all
+            }
         }
     }
 }
@@ -75,36 +82,6 @@ fn got(msg: &Message<'_>) -> OwnedMessage {
     }
 }
 
-fn recv_msgs(
-    backend: Backend,
-    socket: &UdpSocket,
-    capacity: usize,
-    with_control: bool,
-) -> Vec<OwnedMessage> {
-    let mut memory = vec![vec![0; 65_535]; capacity];
-    let mut controls = vec![ControlBuf::new(); capacity];
-    let mut msgs: Vec<_> = memory
-        .iter_mut()
-        .zip(&mut controls)
-        .map(|(buffer, control)| match with_control {
-            false => RecvMsg::new(buffer),
-            true => RecvMsg::new(buffer).with_control(control),
-        })
-        .collect();
-    let n = MmsgBuf::with_backend(backend).recv(socket, &mut msgs).expect("a message comes");
-    msgs[..n].iter().map(|msg| got(&msg.message())).collect()
-}
-
-fn recv_batch(backend: Backend, socket: &UdpSocket, capacity: usize) -> Vec<OwnedMessage> {
-    // A `RecvBatch` uses the backend of the process, so only one test at a time may select it.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    backend.make_process_default().expect("Linux has both");
-    let mut batch = RecvBatch::new(capacity, 65_535);
-    socket.recv_into(&mut batch).expect("a message comes");
-    batch.messages().map(|msg| got(&msg)).collect()
-}
-
 fn copy_raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {
     messages.map(|message| (message.level, message.ty, message.data.to_vec())).collect()
 }
@@ -112,12 +89,12 @@ fn copy_raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {
 /// Receives one message.
 #[track_caller]
 pub fn one(socket: &UdpSocket) -> OwnedMessage {
-    Way::Batch(Backend::Mmsg).receive(socket, 1).remove(0)
+    Way::Batch.receive(socket, 1).remove(0)
 }
 
 /// The payloads of the next `count` messages.
 #[track_caller]
 pub fn payloads(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
-    let got = Way::Msgs(Backend::Mmsg).receive(socket, count);
+    let got = Way::Msgs.receive(socket, count);
     got.into_iter().map(|got| got.data).collect()
 }
