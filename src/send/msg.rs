@@ -379,12 +379,13 @@ impl<'a> SendMsg<'a> {
     /// Whether both messages have equal options and control messages.
     #[inline(always)]
     pub(crate) fn same_options(&self, other: &SendMsg<'_>) -> bool {
-        self.ecn == other.ecn
+        let ecn = |msg: &SendMsg<'_>| msg.ecn.map_or(4, |ecn| ecn as u8);
+        ecn(self) == ecn(other)
             && self.segment_size == other.segment_size
             && self.by_interface == other.by_interface
-            && (same_place(self.reply, other.reply)
-                && same_place(self.meta, other.meta)
-                && same_place(self.control, other.control)
+            && (place(self.reply) == place(other.reply)
+                && place(self.meta) == place(other.meta)
+                && place(self.control) == place(other.control)
                 || self.same_borrowed_options(other))
     }
 
@@ -426,10 +427,10 @@ impl<'a> SendMsg<'a> {
     }
 }
 
-/// Whether both are the same value in memory, or none.
+/// Where a value is, or null.
 #[inline(always)]
-fn same_place<T>(one: Option<&T>, other: Option<&T>) -> bool {
-    one.map(ptr::from_ref) == other.map(ptr::from_ref)
+fn place<T>(value: Option<&T>) -> *const T {
+    value.map_or(ptr::null(), ptr::from_ref)
 }
 
 #[inline]

@@ -48,7 +48,7 @@ pub struct SendQueue {
 impl SendQueue {
     /// Bytes that each datagram counts in addition to its payload and its options, for the queue's record of it. So the
     /// bound limits empty datagrams, too.
-    pub const OVERHEAD: usize = size_of::<SendMsg<'_>>();
+    pub const OVERHEAD: usize = stage::OVERHEAD;
 
     /// An empty queue for up to `capacity` bytes. Memory is allocated as needed.
     #[must_use]
@@ -114,7 +114,8 @@ impl SendQueue {
     /// ```
     #[must_use]
     pub fn cost(msg: &SendMsg<'_>) -> usize {
-        stage::cost(msg).unwrap_or(usize::MAX)
+        let (content, dest) = (stage::cost_of_content(msg), stage::cost_of_dest(&msg.dest));
+        content.and_then(|content| Ok(content.saturating_add(dest?))).unwrap_or(usize::MAX)
     }
 
     /// Copies a datagram into the queue.
@@ -130,19 +131,9 @@ impl SendQueue {
     /// - [`PushError::OutOfMemory`]: the queue cannot grow.
     ///
     /// A datagram that the system does not accept fails when it is sent.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
-        if let Some(cost) = self.back.push_simple(msg, self.capacity - self.bytes) {
-            self.bytes += cost;
-            return Ok(());
-        }
-        // By value, so the message of the common case stays in registers.
-        self.push_any(*msg)
-    }
-
-    #[inline(never)]
-    fn push_any(&mut self, msg: SendMsg<'_>) -> Result<(), PushError> {
-        self.push_with(&msg, 0, |_| 0)
+        self.push_with(msg, 0, |_| 0)
     }
 
     /// Adds a datagram whose payload `fill` writes into the queue's memory. Encrypting or encoding there saves a buffer and a
@@ -177,16 +168,15 @@ impl SendQueue {
     /// - [`PushError::TooLong`] if `fill` returns more than `max_len`, for example because an encoder needs more space.
     ///
     /// After an error the queue is unchanged, as it is if `fill` panics.
-    #[inline]
+    #[inline(always)]
     pub fn push_with(
         &mut self,
         msg: &SendMsg<'_>,
         max_len: usize,
         fill: impl FnOnce(&mut [u8]) -> usize,
     ) -> Result<(), PushError> {
-        let cost = stage::cost(msg)?;
-        self.check(cost.saturating_add(max_len))?;
-        self.bytes += cost + self.back.push_with(msg, (cost, self.capacity), max_len, fill)?;
+        let bounds = (self.remaining(), self.capacity);
+        self.bytes += self.back.push_with(msg, bounds, max_len, fill)?;
         Ok(())
     }
 
@@ -241,20 +231,9 @@ impl SendQueue {
 
     /// Repeats the last datagram with another destination.
     fn repeat(&mut self, dest: SocketAddr) -> Result<(), PushError> {
-        self.check(Self::OVERHEAD)?;
-        self.back.repeat(dest, self.capacity)?;
+        self.back.repeat(dest, (self.remaining(), self.capacity))?;
         self.bytes += Self::OVERHEAD;
         Ok(())
-    }
-
-    /// Checks whether a datagram that counts `cost` fits now; if not, whether it ever could.
-    #[inline]
-    fn check(&self, cost: usize) -> Result<(), PushError> {
-        match cost {
-            cost if cost <= self.remaining() => Ok(()),
-            cost if cost > self.capacity => Err(PushError::TooLong),
-            _ => Err(PushError::Full),
-        }
     }
 
     /// Datagrams in the queue.
@@ -330,6 +309,7 @@ impl SendQueue {
     /// assert!(queue.is_empty());
     /// # Ok::<(), std::io::Error>(())
     /// ```
+    #[inline]
     pub fn discard_front(&mut self) -> bool {
         let any = !self.is_empty();
         if any {
@@ -372,15 +352,23 @@ impl SendQueue {
     /// Drops the first `n` datagrams of the stage that is sent first.
     #[inline]
     pub(crate) fn advance(&mut self, n: usize) {
-        let is_last = n == self.len();
-        // What leaves comes to the front. After the last, its memory goes to the back: the next pushes find it in the cache.
-        if (self.front.len() > 0) == is_last {
+        if n == self.len() {
+            return self.finish();
+        }
+        // What leaves comes to the front.
+        if self.front.len() == 0 {
             self.swap();
         }
-        if is_last {
-            return self.clear();
-        }
         self.bytes -= self.front.advance(n);
+    }
+
+    /// Drops the last datagrams. Their memory goes to the back: the next pushes find it in the cache.
+    #[inline(never)]
+    fn finish(&mut self) {
+        if self.front.len() > 0 {
+            self.swap();
+        }
+        self.clear();
     }
 
     #[cold]

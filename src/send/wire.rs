@@ -96,27 +96,22 @@ fn unless_first(is_first: bool, error: io::Error) -> io::Result<()> {
 ///
 /// Payloads that touch in memory become one buffer. The others are copied together: one buffer costs the kernel less
 /// than many short ones, and no more than long ones.
-#[inline]
+#[inline(never)] // The loops then have all registers, which saves ten instructions a message.
 fn join<'a>(
     header: &mut OpenHeader<'_, 'a>,
     msgs: &'a [SendMsg<'a>],
     max_segments: usize,
 ) -> GsoBatch {
-    let mut joining = Joining::begin(&msgs[0], max_segments);
-    let mut count = 1;
-    while let Some(msg) = msgs.get(count) {
-        match (msgs[0].payload, msg.payload) {
-            (Payload::One(_), Payload::One(data)) if header.is_next(data) => {
-                if !joining.takes(msg) {
-                    return joining.batch;
-                }
-                header.extend(data);
-                count += 1;
-            }
-            _ => break,
-        }
+    let (first, mut others) = (&msgs[0], msgs[1..].iter());
+    let mut joining = Joining::begin(first, max_segments);
+    if let Payload::One(_) = first.payload {
+        header.extend(|end| {
+            let msg = others.next()?;
+            let Payload::One(data) = msg.payload else { return None };
+            (data.as_ptr() == end && joining.takes(msg)).then_some(data)
+        });
     }
-    let (neighbours, others) = msgs.split_at(count);
+    let (neighbours, others) = msgs.split_at(joining.batch.messages);
     let Some((next, others)) = others.split_first() else { return joining.batch };
     if !joining.takes(next) {
         return joining.batch;

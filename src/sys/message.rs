@@ -26,10 +26,13 @@ impl PartialEq for Dest<'_> {
     /// Inlined into the loop that forms GSO batches.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
+        use SocketAddr::{V4, V6};
         match (self, other) {
-            (Self::Addr(one), Self::Addr(other)) => one == other,
+            (Self::None, Self::None) => true,
+            (Self::Addr(V4(one)), Self::Addr(V4(other))) => one == other,
+            (Self::Addr(V6(one)), Self::Addr(V6(other))) => one == other,
             (Self::Unix(one), Self::Unix(other)) => one == other,
-            (one, other) => matches!((one, other), (Self::None, Self::None)),
+            _ => false,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::mem;
+use std::mem::{self, MaybeUninit};
 use std::net::SocketAddr;
 use std::ptr;
 use std::slice;
@@ -11,7 +11,10 @@ use super::error::PushError;
 use crate::ancillary::SendMeta;
 use crate::send::msg::SendMsg;
 use crate::send::row::{self, Row};
-use crate::sys::{self, Dest, Payload, RawAddr};
+use crate::sys::{self, Dest, Payload, RawAddr, UnixAddr};
+
+/// Bytes of a message's record.
+pub(super) const OVERHEAD: usize = size_of::<SendMsg<'_>>() + size_of::<usize>();
 
 /// Messages in order, consumed from their start.
 ///
@@ -22,6 +25,8 @@ use crate::sys::{self, Dest, Payload, RawAddr};
 /// 2. In the back stage and in an empty stage, `first` is 0 and `order` is empty.
 pub(super) struct Stage {
     messages: Vec<SendMsg<'static>>,
+    /// What each message counts against the bound.
+    costs: Vec<usize>,
     /// Payloads, each followed by its Unix destination, if it has one.
     bytes: Store<u8>,
     metas: Store<SendMeta>,
@@ -80,24 +85,62 @@ impl<T: Copy> Store<T> {
     }
 }
 
-/// Bytes that a message counts against the bound.
+impl Store<u8> {
+    /// Stores a Unix destination.
+    #[cold]
+    fn keep_name(&mut self, dest: UnixAddr<'_>) -> Dest<'static> {
+        let start = self.last.len();
+        let name = RawAddr::of_unix(dest).unwrap_or(RawAddr::NONE);
+        self.last.extend_from_slice(name.as_bytes());
+        // SAFETY: invariant 1 of the stage.
+        sys::decode_unix(unsafe { self.since(start) }).map_or(Dest::None, Dest::Unix)
+    }
+}
+
+impl Store<SendMeta> {
+    /// Stores the options of a message.
+    #[cold]
+    fn keep(&mut self, options: SendMeta) -> Option<&'static SendMeta> {
+        let start = self.last.len();
+        self.last.push(options);
+        // SAFETY: invariant 1 of the stage.
+        unsafe { self.since(start) }.first()
+    }
+}
+
+/// Checks whether a datagram that counts `cost` fits into what is left of the bound; if not, whether it ever could.
+#[inline]
+fn check(cost: usize, left: usize, bound: usize) -> Result<(), PushError> {
+    match cost {
+        cost if cost <= left => Ok(()),
+        cost if cost > bound => Err(PushError::TooLong),
+        _ => Err(PushError::Full),
+    }
+}
+
+/// Bytes that a message counts against the bound, without its destination.
 ///
 /// # Errors
 ///
-/// `TooLong`, `HasControl`, `NoAddress`.
+/// `TooLong`, `HasControl`.
 #[inline]
-pub(super) fn cost(msg: &SendMsg<'_>) -> Result<usize, PushError> {
+pub(super) fn cost_of_content(msg: &SendMsg<'_>) -> Result<usize, PushError> {
     if !msg.raw_control().is_empty() {
         return Err(PushError::HasControl);
     }
-    let mut rest = size_of::<SendMsg<'_>>();
-    if let Dest::Unix(dest) = msg.dest {
-        rest += RawAddr::of_unix(dest).ok_or(PushError::NoAddress)?.as_bytes().len();
-    }
-    if msg.has_metas() {
-        rest += size_of::<SendMeta>();
-    }
-    msg.len().checked_add(rest).ok_or(PushError::TooLong)
+    let options = if msg.has_metas() { size_of::<SendMeta>() } else { 0 };
+    msg.len().checked_add(OVERHEAD + options).ok_or(PushError::TooLong)
+}
+
+/// Bytes that a destination counts against the bound.
+///
+/// # Errors
+///
+/// `NoAddress`.
+#[inline]
+pub(super) fn cost_of_dest(dest: &Dest<'_>) -> Result<usize, PushError> {
+    let Dest::Unix(dest) = dest else { return Ok(0) };
+    RawAddr::of_unix(*dest).map(|name| name.as_bytes().len()).ok_or(PushError::NoAddress)
 }
 
 #[cold]
@@ -109,6 +152,7 @@ impl Stage {
     pub(super) const fn new() -> Self {
         Self {
             messages: Vec::new(),
+            costs: Vec::new(),
             bytes: Store::new(),
             metas: Store::new(),
             order: Vec::new(),
@@ -122,54 +166,42 @@ impl Stage {
         self.messages.len() - self.first
     }
 
-    /// Stores a message of one buffer without borrowed options, if there is memory for it and it counts at most `left`.
-    /// Returns what it counts. A push thus takes half the time.
-    #[inline]
-    pub(super) fn push_simple(&mut self, msg: &SendMsg<'_>, left: usize) -> Option<usize> {
-        let Payload::One(data) = msg.payload else { return None };
-        let room = self.bytes.last.capacity() - self.bytes.last.len();
-        let simple =
-            !msg.has_metas() && msg.control.is_none() && !matches!(msg.dest, Dest::Unix(_));
-        let fits = data.len() <= room && self.messages.len() < self.messages.capacity();
-        let cost = size_of::<SendMsg<'_>>().checked_add(data.len())?;
-        if !simple || !fits || cost > left {
-            return None;
-        }
-        // SAFETY: of the destinations, only Unix addresses borrow.
-        let dest = unsafe { mem::transmute::<Dest<'_>, Dest<'static>>(msg.dest) };
-        let start = self.bytes.last.len();
-        self.bytes.last.extend_from_slice(data);
-        // SAFETY: invariant 1.
-        let payload = Payload::One(unsafe { self.bytes.since(start) });
-        self.store(dest, payload, None, msg);
-        Some(cost)
-    }
-
-    /// Stores a message that counts `cost`, and up to `max_len` further bytes that `fill` writes. Returns their number. The
-    /// queue's bound limits how far the memory grows.
+    /// Stores a message, and up to `max_len` further bytes that `fill` writes, if it counts at most `left` with them. Returns
+    /// what it counts. The queue's bound limits how far the memory grows.
     ///
     /// # Errors
     ///
-    /// `OutOfMemory`; `TooLong` if `fill` returns more than `max_len`. The stage is then unchanged, as it is if `fill`
-    /// panics.
-    #[inline]
+    /// Any [`PushError`]; `TooLong` also if `fill` returns more than `max_len`. The stage is then unchanged, as it is if
+    /// `fill` panics.
+    #[inline(always)]
     pub(super) fn push_with(
         &mut self,
         msg: &SendMsg<'_>,
-        (cost, bound): (usize, usize),
+        (left, bound): (usize, usize),
         max_len: usize,
         fill: impl FnOnce(&mut [u8]) -> usize,
     ) -> Result<usize, PushError> {
-        // `cost` includes a Unix destination, which follows the payload.
-        self.bytes.reserve(cost.saturating_add(max_len), bound)?;
-        self.reserve_message(bound)?;
-        if msg.has_metas() {
-            let each = size_of::<SendMsg<'_>>() + size_of::<SendMeta>();
-            self.metas.reserve(1, bound / each)?;
+        let cost = cost_of_content(msg)?.saturating_add(max_len);
+        if self.messages.len() == self.messages.capacity() {
+            self.grow(cost, left, bound)?;
         }
-        let (start, own_end) = (self.bytes.last.len(), self.bytes.last.len() + msg.len());
-        let space = &mut self.bytes.last.spare_capacity_mut()[msg.len()..][..max_len];
-        space.fill(mem::MaybeUninit::new(0));
+        let place = &mut self.messages.spare_capacity_mut()[0];
+        // SAFETY: of the destinations, only Unix addresses borrow. They are replaced before the message is in the stage.
+        let dest = unsafe { mem::transmute::<Dest<'_>, Dest<'static>>(msg.dest) };
+        let &SendMsg { ecn, segment_size, .. } = msg;
+        // Nothing looks at the destination before it is in place, so that it is copied in one piece: half of a push's time.
+        let kept = place.write(SendMsg { dest, ecn, segment_size, ..SendMsg::new(&[]) });
+        let cost = cost.saturating_add(cost_of_dest(&kept.dest)?);
+        check(cost, left, bound)?;
+        // `cost` includes a Unix destination, which follows the payload.
+        self.bytes.reserve(cost, bound)?;
+        if msg.has_metas() {
+            self.metas.reserve(1, bound / (OVERHEAD + size_of::<SendMeta>()))?;
+        }
+        let (start, len) = (self.bytes.last.len(), msg.len());
+        let (mut own, free) = self.bytes.last.spare_capacity_mut().split_at_mut(len);
+        let space = &mut free[..max_len];
+        space.fill(MaybeUninit::new(0));
         // SAFETY: `space` has just been initialised.
         let written =
             fill(unsafe { slice::from_raw_parts_mut(space.as_mut_ptr().cast(), max_len) });
@@ -177,74 +209,48 @@ impl Stage {
             return Err(PushError::TooLong);
         }
         match msg.payload {
-            Payload::One(data) => self.bytes.last.extend_from_slice(data),
-            Payload::Many(list) => {
-                list.iter().for_each(|part| self.bytes.last.extend_from_slice(part));
-            }
+            Payload::One(data) => copy(data, &mut own),
+            Payload::Many(list) => list.iter().for_each(|part| copy(part, &mut own)),
         }
-        // SAFETY: the payload ends at `own_end`, and `space` follows it.
-        unsafe { self.bytes.last.set_len(own_end + written) };
+        // SAFETY: the payload has just been copied, and the start of `space` follows it.
+        unsafe { self.bytes.last.set_len(start + len + written) };
         // SAFETY: invariant 1.
-        let data = unsafe { self.bytes.since(start) };
-        let dest = match msg.dest {
-            Dest::Addr(dest) => Dest::Addr(dest),
-            Dest::None => Dest::None,
-            Dest::Unix(dest) => self.keep_name(&RawAddr::of_unix(dest).unwrap_or(RawAddr::NONE)),
-        };
-        let meta = if msg.has_metas() { self.keep_options(msg) } else { None };
-        self.store(dest, Payload::One(data), meta, msg);
-        Ok(written)
+        kept.payload = Payload::One(unsafe { self.bytes.since(start) });
+        if let Dest::Unix(dest) = kept.dest {
+            kept.dest = self.bytes.keep_name(dest);
+        }
+        if msg.has_metas() {
+            kept.meta = self.metas.keep(msg.borrowed_options());
+        }
+        let cost = cost - (max_len - written);
+        self.costs.push(cost);
+        // SAFETY: `kept` has just been written, and there is room for it.
+        unsafe { self.messages.set_len(self.messages.len() + 1) };
+        Ok(cost)
     }
 
-    /// Adds a message of what the stage has kept, with the inline options of `msg`.
-    #[inline(always)]
-    fn store(
+    /// Makes room for messages, if one that counts `cost` fits.
+    #[cold]
+    fn grow(&mut self, cost: usize, left: usize, bound: usize) -> Result<(), PushError> {
+        check(cost, left, bound)?;
+        let more = (left / OVERHEAD).min(self.messages.len().max(4));
+        let costs = self.costs.try_reserve_exact(more);
+        costs.and(self.messages.try_reserve_exact(more)).map_err(no_memory)
+    }
+
+    /// Repeats the last message with another destination, if it fits.
+    pub(super) fn repeat(
         &mut self,
-        dest: Dest<'static>,
-        payload: Payload<'static>,
-        meta: Option<&'static SendMeta>,
-        &SendMsg { ecn, segment_size, .. }: &SendMsg<'_>,
-    ) {
-        let (reply, control, by_interface) = (None, None, false);
-        let msg = SendMsg { dest, payload, reply, meta, control, ecn, segment_size, by_interface };
-        self.messages.push(msg);
-    }
-
-    #[inline]
-    fn reserve_message(&mut self, bound: usize) -> Result<(), PushError> {
-        if self.messages.len() < self.messages.capacity() { Ok(()) } else { self.grow(bound) }
-    }
-
-    #[cold]
-    fn grow(&mut self, bound: usize) -> Result<(), PushError> {
-        let count = self.messages.len();
-        let more = (bound / size_of::<SendMsg<'_>>()).saturating_sub(count).min(count.max(4));
-        self.messages.try_reserve_exact(more.max(1)).map_err(no_memory)
-    }
-
-    /// Stores a Unix destination behind its payload.
-    #[cold]
-    fn keep_name(&mut self, name: &RawAddr) -> Dest<'static> {
-        let start = self.bytes.last.len();
-        self.bytes.last.extend_from_slice(name.as_bytes());
-        // SAFETY: invariant 1.
-        let name = unsafe { self.bytes.since(start) };
-        sys::decode_unix(name).map_or(Dest::None, Dest::Unix)
-    }
-
-    #[cold]
-    fn keep_options(&mut self, msg: &SendMsg<'_>) -> Option<&'static SendMeta> {
-        let start = self.metas.last.len();
-        self.metas.last.push(msg.borrowed_options());
-        // SAFETY: invariant 1.
-        unsafe { self.metas.since(start) }.first()
-    }
-
-    /// Repeats the last message with another destination.
-    pub(super) fn repeat(&mut self, dest: SocketAddr, bound: usize) -> Result<(), PushError> {
-        self.reserve_message(bound)?;
+        dest: SocketAddr,
+        (left, bound): (usize, usize),
+    ) -> Result<(), PushError> {
+        check(OVERHEAD, left, bound)?;
+        if self.messages.len() == self.messages.capacity() {
+            self.grow(OVERHEAD, left, bound)?;
+        }
         if let Some(last) = self.messages.last() {
             self.messages.push(last.with_dest(dest));
+            self.costs.push(OVERHEAD);
         }
         Ok(())
     }
@@ -253,6 +259,7 @@ impl Stage {
     pub(super) fn take_back(&mut self, place: usize) {
         let Some(msg) = self.messages.get(place).copied() else { return };
         self.messages.truncate(place);
+        self.costs.truncate(place);
         self.bytes.last.truncate(self.bytes.last.len() - msg.len());
         self.metas.last.truncate(self.metas.last.len() - usize::from(msg.meta.is_some()));
     }
@@ -286,7 +293,7 @@ impl Stage {
         if !self.order.is_empty() || self.order.try_reserve(count).is_err() {
             return;
         }
-        // 2^32 messages would take 352 GiB.
+        // 2^32 messages would take 384 GiB.
         self.order.extend(0..count as u32);
         // The place comes last in the key, so that each destination's datagrams stay in order.
         let key = |place: &u32| match self.messages[*place as usize].dest {
@@ -299,7 +306,7 @@ impl Stage {
     /// Drops the first `n` datagrams, not more than there are, and returns their cost.
     #[inline]
     pub(super) fn advance(&mut self, n: usize) -> usize {
-        let cost = (0..n).map(|i| self.cost(self.place(i))).sum();
+        let cost = (0..n).map(|i| self.costs[self.place(i)]).sum();
         self.first += n;
         if self.len() == 0 {
             self.clear();
@@ -307,31 +314,10 @@ impl Stage {
         cost
     }
 
-    /// What the message at this place counts. One that repeats the message before it has no payload and options of its own.
-    #[inline]
-    fn cost(&self, place: usize) -> usize {
-        let (own, msg) = (size_of::<SendMsg<'_>>(), &self.messages[place]);
-        let (Payload::One(data), None, Dest::Addr(_) | Dest::None) =
-            (msg.payload, msg.meta, msg.dest)
-        else {
-            return self.cost_of_rare(place);
-        };
-        if place > 0 && starts_at(&self.messages[place - 1], data) { own } else { own + data.len() }
-    }
-
-    #[cold]
-    fn cost_of_rare(&self, place: usize) -> usize {
-        let msg = &self.messages[place];
-        let before = place.checked_sub(1).and_then(|before| self.messages[before].meta);
-        match (before, msg.meta) {
-            (Some(before), Some(meta)) if ptr::eq(before, meta) => size_of::<SendMsg<'_>>(),
-            _ => cost(msg).unwrap_or(0),
-        }
-    }
-
     #[inline(never)]
     pub(super) fn clear(&mut self) {
         self.messages.clear();
+        self.costs.clear();
         self.bytes.clear();
         self.metas.clear();
         self.order.clear();
@@ -344,12 +330,16 @@ impl Stage {
             *self = Self::new();
         }
         self.messages.shrink_to_fit();
+        self.costs.shrink_to_fit();
         self.order.shrink_to_fit();
     }
 }
 
-/// Whether the message's payload starts where `data` starts, and is not empty.
-#[inline]
-fn starts_at(msg: &SendMsg<'_>, data: &[u8]) -> bool {
-    matches!(msg.payload, Payload::One(own) if !own.is_empty() && ptr::eq(own.as_ptr(), data.as_ptr()))
+/// Copies bytes to the start of `free`, and takes that part off `free`.
+#[inline(always)]
+fn copy(data: &[u8], free: &mut &mut [MaybeUninit<u8>]) {
+    let (now, rest) = mem::take(free).split_at_mut(data.len());
+    // SAFETY: `now` is as long as `data`, and exclusively borrowed.
+    unsafe { ptr::copy_nonoverlapping(data.as_ptr(), now.as_mut_ptr().cast(), data.len()) };
+    *free = rest;
 }

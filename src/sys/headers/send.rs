@@ -182,19 +182,16 @@ impl<'a> OpenHeader<'_, 'a> {
         self.headers.storage.copies.len() - self.headers.copied
     }
 
-    /// Whether `data` directly follows the header's only buffer in memory.
+    /// Extends the header's only buffer by slices, each of which begins where the buffer ends. `next` gets that place.
     #[inline(always)]
-    pub(crate) fn is_next(&mut self, data: &[u8]) -> bool {
+    pub(crate) fn extend(&mut self, mut next: impl FnMut(*const u8) -> Option<&'a [u8]>) {
         let buffer = self.headers.storage.iovecs.at(self.headers.len);
-        buffer.start().wrapping_add(buffer.len()) == data.as_ptr()
-    }
-
-    /// Extends the header's only buffer by `data`, which must be [next](Self::is_next).
-    #[inline(always)]
-    pub(crate) fn extend(&mut self, data: &'a [u8]) {
-        assert!(self.is_next(data));
-        let buffer = self.headers.storage.iovecs.at(self.headers.len);
-        *buffer = Buffer::new(buffer.start(), buffer.len() + data.len());
+        let (start, mut len) = (buffer.start(), buffer.len());
+        while let Some(data) = next(start.wrapping_add(len)) {
+            assert!(data.as_ptr() == start.wrapping_add(len));
+            len += data.len();
+        }
+        *buffer = Buffer::new(start, len);
     }
 
     /// Replaces the header's buffers by a copy. `fill` writes it to the [free](Self::copies_left) memory for copies and
