@@ -1,7 +1,11 @@
 //! The loops of the futures that send: each waits for space, makes a call, and charges the task for the datagrams that left.
 
+use std::future::{Future, poll_fn};
 use std::io;
 use std::iter;
+
+use ::tokio::io::Interest;
+use ::tokio::task::coop;
 
 use super::readiness::Readiness;
 use super::{budget, wait};
@@ -14,52 +18,57 @@ use crate::socket::{BatchSocket, OfferSize};
 type Call<'c> = dyn FnMut(&dyn BatchSocket) -> io::Result<usize> + 'c;
 
 /// Sends all messages in order, by calls of `batch_call`.
-pub(super) async fn send_each<'m>(
+#[expect(clippy::manual_async_fn, reason = "an `async fn` would hold its arguments twice")]
+pub(super) fn send_each<'m>(
     socket: &impl Readiness,
-    batch_call: impl Fn(&mut Call<'_>) -> io::Result<usize> + Sync,
+    batch_call: impl Fn(&mut Call<'_>) -> io::Result<usize> + Send,
     mut msgs: impl Iterator<Item = SendMsg<'m>> + Send,
     mut on_error: impl FnMut(usize, io::Error) + Send,
-) -> io::Result<usize> {
-    // `kept` has what a full socket did not take, the next message last. A row would take 22 kB in the future.
-    let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), Vec::new());
-    loop {
-        let (mut offered, mut datagrams) = (0, 0);
-        let mut send = |socket: &dyn BatchSocket| {
-            let mut next = iter::from_fn(|| kept.pop().or_else(|| msgs.next()));
-            let mut row = row::row();
-            let row = row::fill(&mut row, offer.count, &mut next);
-            let result = socket.send_batch(row);
-            offered = row.len();
-            let sent = result.as_ref().map_or(0, |sent| offered.min(*sent));
-            datagrams = budget::sent(&row[..sent]);
-            kept.extend(row[sent..].iter().rev());
-            result
-        };
-        let sent = wait::send_once(socket, || batch_call(&mut send)).await;
-        if sent.as_ref().is_err_and(wait::is_would_block) {
-            if kept.is_empty() {
-                kept.extend(msgs.next());
+) -> impl Future<Output = io::Result<usize>> + Send {
+    async move {
+        // `kept` has what a full socket did not take, the next message last. A row would take 22 kB in the future.
+        let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), Vec::new());
+        loop {
+            poll_fn(coop::poll_proceed).await.made_progress();
+            let (mut offered, mut datagrams) = (0, 0);
+            let mut send = |socket: &dyn BatchSocket| {
+                let mut next = iter::from_fn(|| kept.pop().or_else(|| msgs.next()));
+                let mut row = row::row();
+                let row = row::fill(&mut row, offer.count, &mut next);
+                let result = socket.send_batch(row);
+                offered = row.len();
+                let sent = result.as_ref().map_or(0, |sent| offered.min(*sent));
+                datagrams = budget::sent(&row[..sent]);
+                kept.extend(row[sent..].iter().rev());
+                result
+            };
+            let sent = socket.try_io(Interest::WRITABLE, || batch_call(&mut send));
+            if sent.as_ref().is_err_and(wait::is_would_block) {
+                // Without another message there is nothing to wait for.
+                if kept.is_empty() {
+                    kept.extend(msgs.next());
+                }
+                if kept.is_empty() {
+                    return Ok(handled);
+                }
+                wait::space(socket).await?;
+                continue;
             }
-            if kept.is_empty() {
+            budget::charge(datagrams);
+            if offered == 0 {
                 return Ok(handled);
             }
-            wait::space(socket).await?;
-            continue;
-        }
-        budget::charge(datagrams);
-        if offered == 0 {
-            return Ok(handled);
-        }
-        let is_last = offered < offer.count;
-        let failed = |error| {
-            on_error(handled, error);
-            kept.pop();
-        };
-        let done = offer.record(offered, sent, failed)?;
-        wait::require_progress(done)?;
-        handled += done;
-        if is_last && kept.is_empty() {
-            return Ok(handled);
+            let is_last = offered < offer.count;
+            let failed = |error| {
+                on_error(handled, error);
+                kept.pop();
+            };
+            let done = offer.record(offered, sent, failed)?;
+            wait::require_progress(done)?;
+            handled += done;
+            if is_last && kept.is_empty() {
+                return Ok(handled);
+            }
         }
     }
 }

@@ -135,20 +135,12 @@ pub(super) async fn send(
         return Ok(Ok(0));
     }
     loop {
-        match send_once(socket, &mut call).await {
+        poll_fn(coop::poll_proceed).await.made_progress();
+        match socket.try_io(Interest::WRITABLE, &mut call) {
             Err(error) if is_would_block(&error) => space(socket).await?,
             result => return Ok(result.map(|count| count.min(max))),
         }
     }
-}
-
-/// Makes a call that sends, if tokio takes the socket for writable. Does not wait for space.
-pub(super) async fn send_once(
-    socket: &impl Readiness,
-    call: impl FnMut() -> io::Result<usize> + Send,
-) -> io::Result<usize> {
-    poll_fn(coop::poll_proceed).await.made_progress();
-    socket.try_io(Interest::WRITABLE, call)
 }
 
 /// Waits until a full socket may have space.
