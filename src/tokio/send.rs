@@ -30,40 +30,37 @@ pub(super) fn send_each<'m>(
         let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), Vec::new());
         loop {
             poll_fn(coop::poll_proceed).await.made_progress();
-            let (mut offered, mut datagrams) = (0, 0);
+            let (mut offered, mut datagrams) = (None, 0);
             let mut send = |socket: &dyn BatchSocket| {
                 let mut next = iter::from_fn(|| kept.pop().or_else(|| msgs.next()));
                 let mut row = row::row();
                 let row = row::fill(&mut row, offer.count, &mut next);
                 let result = socket.send_batch(row);
-                offered = row.len();
-                let sent = result.as_ref().map_or(0, |sent| offered.min(*sent));
+                offered = Some(row.len());
+                let sent = result.as_ref().map_or(0, |sent| row.len().min(*sent));
                 datagrams = budget::sent(&row[..sent]);
                 kept.extend(row[sent..].iter().rev());
                 result
             };
             let sent = socket.try_io(Interest::WRITABLE, || batch_call(&mut send));
+            // No call was made, so it is not known whether a message is left.
+            if offered.is_none() && kept.is_empty() {
+                kept.extend(msgs.next());
+            }
+            if offered.is_none_or(|offered| offered == 0) && kept.is_empty() {
+                return Ok(handled);
+            }
             if sent.as_ref().is_err_and(wait::is_would_block) {
-                // Without another message there is nothing to wait for.
-                if kept.is_empty() {
-                    kept.extend(msgs.next());
-                }
-                if kept.is_empty() {
-                    return Ok(handled);
-                }
                 wait::space(socket).await?;
                 continue;
             }
             budget::charge(datagrams);
-            if offered == 0 {
-                return Ok(handled);
-            }
-            let is_last = offered < offer.count;
+            let is_last = offered.is_some_and(|offered| offered < offer.count);
             let failed = |error| {
                 on_error(handled, error);
                 kept.pop();
             };
-            let done = offer.record(offered, sent, failed)?;
+            let done = offer.record(offered.unwrap_or(0), sent, failed)?;
             wait::require_progress(done)?;
             handled += done;
             if is_last && kept.is_empty() {

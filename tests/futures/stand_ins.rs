@@ -127,10 +127,10 @@ impl BatchSocket for Liar {
     }
 }
 
-/// Makes no call, and claims that it moved this number of messages.
+/// Makes no call, and returns this error or claims that it moved this number of messages.
 struct Claims {
     socket: UdpSocket,
-    count: usize,
+    result: Result<usize, std::io::ErrorKind>,
     calls: AtomicUsize,
 }
 
@@ -146,24 +146,39 @@ impl AsyncBatchSocket for Claims {
         _: &mut dyn FnMut(&dyn BatchSocket) -> std::io::Result<usize>,
     ) -> std::io::Result<usize> {
         assert!(self.calls.fetch_add(1, Ordering::Relaxed) < 1_000, "calls without end");
-        Ok(self.count)
+        Ok(self.result?)
     }
 }
 
 #[test]
-fn d16_g6_a_flush_that_takes_nothing_ends_whatever_it_claims() {
+fn d16_g6_a_send_that_takes_nothing_ends_whatever_it_claims() {
     run(async {
         let payloads = numbered(3, 8);
         for count in [0, 1, 3, usize::MAX] {
-            let claims = Claims { socket: udp().0, count, calls: 0.into() };
+            let claims = Claims { socket: udp().0, result: Ok(count), calls: 0.into() };
             let mut queue = queue(&payloads);
             let kind = |error: std::io::Error| error.kind();
             let sent = claims.flush(&mut queue).await.map_err(kind);
             assert_eq!((sent, queue.len()), (Err(std::io::ErrorKind::WriteZero), 3));
             let sent = claims.flush_each(&mut queue, |_, error| panic!("{error}")).await;
             assert_eq!(sent.map_err(kind), Err(std::io::ErrorKind::WriteZero));
-            assert_eq!((queue.len(), claims.calls.into_inner()), (3, 2));
+            let sent = claims.send_each(msgs(&payloads), |_, error| panic!("{error}")).await;
+            assert_eq!(sent.map_err(kind), Err(std::io::ErrorKind::WriteZero));
+            assert_eq!((queue.len(), claims.calls.into_inner()), (3, 3));
         }
+    });
+}
+
+#[test]
+fn each_message_gets_the_error_of_an_implementation_that_makes_no_call() {
+    run(async {
+        let (result, payloads) = (Err(std::io::ErrorKind::PermissionDenied), numbered(3, 8));
+        let denies = Claims { socket: udp().0, result, calls: 0.into() };
+        let mut failed = Vec::new();
+        let sent =
+            denies.send_each(msgs(&payloads), |i, error| failed.push((i, error.kind()))).await;
+        assert_eq!(sent.expect("each error is reported"), 3);
+        assert_eq!(failed, [0, 1, 2].map(|i| (i, std::io::ErrorKind::PermissionDenied)));
     });
 }
 

@@ -1,9 +1,10 @@
 //! The send queue on sockets that accept everything, a part or nothing.
 
 use std::io::IoSlice;
+use std::path::Path;
 
 use mmsg::errors::PushError;
-use mmsg::{BatchSocket, BatchSocketExt, Offload, SendMeta, SendMsg, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, SendMeta, SendMsg, SendQueue, UnixAddr};
 
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, connected, udp4};
@@ -28,6 +29,10 @@ fn d22_a_message_that_can_never_fit_has_its_own_error() {
         assert_eq!(SendQueue::cost(&fits) <= queue.remaining(), filled < 2);
         for never in [SendMsg::new(&too_long), with_options] {
             assert!(SendQueue::cost(&never) > queue.capacity());
+            assert_eq!(queue.push(&never), Err(PushError::TooLong), "with {filled} in it");
+        }
+        if cfg!(unix) {
+            let never = SendMsg::to_unix(UnixAddr::Path(Path::new("/a/name")), &longest);
             assert_eq!(queue.push(&never), Err(PushError::TooLong), "with {filled} in it");
         }
         let expected = if filled == 0 { Ok(()) } else { Err(PushError::Full) };

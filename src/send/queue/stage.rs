@@ -183,7 +183,7 @@ impl Stage {
     ) -> Result<usize, PushError> {
         let cost = cost_of_content(msg)?.saturating_add(max_len);
         if self.messages.len() == self.messages.capacity() {
-            self.grow(cost, left, bound)?;
+            self.grow(cost.saturating_add(cost_of_dest(&msg.dest)?), left, bound)?;
         }
         let place = &mut self.messages.spare_capacity_mut()[0];
         // SAFETY: of the destinations, only Unix addresses borrow. They are replaced before the message is in the stage.
