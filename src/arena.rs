@@ -11,7 +11,8 @@ use crate::send::coalesce::{GsoBatch, Segmenting};
 use crate::send::msg::SendMsg;
 use crate::send::wire::wire;
 use crate::sys::{
-    self, BorrowedSocket, Flags, MAX_BATCH, RecvStorage, SendStorage, Taken, numbers::MAX_RECV,
+    self, AsSocket, BorrowedSocket, Flags, MAX_BATCH, RecvStorage, SendStorage, Taken,
+    numbers::MAX_RECV,
 };
 
 /// The maximum bytes of payload that one call copies; a call with more to copy ends with a count. The copies stay in the
@@ -20,10 +21,40 @@ const MAX_COPIES: usize = 128 << 10;
 
 /// An arena: memory for the headers, addresses and control data of a batch.
 ///
-/// It grows to the largest batch so far, at most 1,024 messages, and never shrinks. Sends and receives use separate memory:
-/// about 700 bytes a message in each direction, of which a call without control data touches up to 200.
+/// The calls of [`BatchSocket`](crate::BatchSocket) use an arena of their thread. Keep one of your own to decide where that
+/// memory lives and when it is freed. It grows to the largest batch so far, at most 1,024 messages, and never shrinks. Sends
+/// and receives use separate memory: about 700 bytes a message in each direction, of which a call without control data
+/// touches up to 200.
+///
+/// ```
+/// use mmsg::{MmsgBuf, RecvMsg, SendMsg};
+/// # use std::net::UdpSocket;
+/// # let (a, b) = (UdpSocket::bind("[::1]:0")?, UdpSocket::bind("[::1]:0")?);
+/// # let to = b.local_addr()?;
+/// let mut arena = MmsgBuf::new();
+/// let sent = arena.send(&a, &[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+/// let mut memory = [[0; 1500]; 4];
+/// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+/// let received = arena.recv(&b, &mut msgs)?;
+/// # assert_eq!(sent, 2);
+/// assert_eq!(msgs[0].data(), b"one");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// With an [`Offload`](crate::Offload) an arena calls the plain socket inside: it forms no GSO batches and counts nothing.
+/// With GRO on, give each message 65,535 bytes.
+///
+/// An arena can move to another thread, but not while it is borrowed:
+///
+/// ```compile_fail,E0505
+/// let mut arena = mmsg::MmsgBuf::new();
+/// let in_use = &mut arena;
+/// std::thread::spawn(move || drop(arena));
+/// in_use.recv(&std::net::UdpSocket::bind("127.0.0.1:0").unwrap(), &mut []);
+/// ```
+#[doc(alias("mmsghdr", "recvmmsg", "sendmmsg", "MultiHeaders"))]
 #[derive(Debug)]
-pub(crate) struct Arena {
+pub struct MmsgBuf {
     send: SendStorage,
     recv: RecvStorage,
     /// The messages of each header of a send with GSO.
@@ -32,9 +63,16 @@ pub(crate) struct Arena {
     pub(crate) gathered: Vec<u8>,
 }
 
-impl Arena {
+impl Default for MmsgBuf {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MmsgBuf {
     /// An empty arena: no memory is allocated.
-    pub(crate) const fn new() -> Self {
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             send: SendStorage::new(),
             recv: RecvStorage::new(),
@@ -43,7 +81,26 @@ impl Arena {
         }
     }
 
-    /// Receives messages into `msgs`.
+    /// Receives messages into `msgs`, like [`BatchSocket::recv_batch`](crate::BatchSocket::recv_batch): waits for the first,
+    /// and takes the others that are there. Returns how many came.
+    ///
+    /// # Errors
+    ///
+    /// The errors of `BatchSocket::recv_batch`.
+    pub fn recv(&mut self, socket: &impl AsSocket, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        self.recv_on(sys::borrow(socket), msgs).map(|taken| taken.count)
+    }
+
+    /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch). Returns how many the kernel
+    /// accepted.
+    ///
+    /// # Errors
+    ///
+    /// The errors of `BatchSocket::send_batch`.
+    pub fn send(&mut self, socket: &impl AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        self.send_on(sys::borrow(socket), msgs)
+    }
+
     #[inline]
     pub(crate) fn recv_on(
         &mut self,
@@ -149,15 +206,15 @@ pub(crate) struct GsoSend<'a> {
 }
 
 // The first arena serves a thread's calls, the second one calls that a closure makes within them.
-thread_local!(static ARENAS: [Cell<Option<Box<Arena>>>; 2] = const { [Cell::new(None), Cell::new(None)] });
+thread_local!(static ARENAS: [Cell<Option<Box<MmsgBuf>>>; 2] = const { [Cell::new(None), Cell::new(None)] });
 
 /// Runs `call` with an arena of this thread. A panic frees the arena.
 ///
 /// If both arenas are in use, or gone because the thread ends, a new one serves.
 #[inline]
-pub(crate) fn with<R>(call: impl FnOnce(&mut Arena) -> R) -> R {
+pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
     let kept = ARENAS.try_with(|[first, second]| first.take().or_else(|| second.take()));
-    let mut arena = kept.ok().flatten().unwrap_or_else(|| Box::new(Arena::new()));
+    let mut arena = kept.ok().flatten().unwrap_or_default();
     let result = call(&mut arena);
     let _ = ARENAS.try_with(|[first, second]| {
         if let Some(inner) = first.replace(Some(arena)) {
@@ -175,7 +232,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// Grows the arena by a send of this many messages.
-    fn grow(arena: &mut Arena, messages: usize) {
+    fn grow(arena: &mut MmsgBuf, messages: usize) {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         let msg = SendMsg::to(socket.local_addr().expect("it is bound"), b"");
         arena.send_on(sys::borrow(&socket), &vec![msg; messages]).expect("loopback takes them");

@@ -54,6 +54,7 @@
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | count what the kernel drops | [`Ancillary::DROPPED`] and [`options::Drops`] |
 //! | read ICMP errors and transmit timestamps | [`drain_errors`](error_queue::drain_errors) |
+//! | keep header memory yourself | [`MmsgBuf`] |
 //! | set fragmentation, buffers, pacing | [`options`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
 //! | QUIC with [quinn](https://docs.rs/quinn) | `mmsg_quinn::TokioRuntime`, in the crate [mmsg-quinn](https://docs.rs/mmsg-quinn) |
@@ -173,6 +174,7 @@ pub mod prelude {
 #[cfg(feature = "tokio")]
 pub use self::tokio::{AsyncBatchSocket, SendWaiter, TokioSocket};
 pub use ancillary::{Ancillary, Ecn, RecvMeta, SendMeta, TransmitClock};
+pub use arena::MmsgBuf;
 pub use offload::Offload;
 pub use recv::batch::RecvBatch;
 pub use recv::datagram::{Datagram, DatagramMut};
@@ -183,7 +185,7 @@ pub use send::queue::SendQueue;
 pub use socket::{BatchSocket, BatchSocketExt};
 /// Borrows a socket: std's [`AsFd`](std::os::fd::AsFd) on Unix, std's `AsSocket` on Windows.
 ///
-/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors) and [`Offload`] accept
+/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors), [`MmsgBuf`] and [`Offload`] accept
 /// every type that implements it: the sockets of std, socket2, mio and tokio, `Offload` itself, and references, `Box`, `Rc`
 /// and `Arc` of these.
 ///

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::counters::add;
 use super::state::OffloadState;
-use crate::arena::Arena;
+use crate::arena::MmsgBuf;
 use crate::events;
 use crate::send::coalesce::{GsoBatch, MAX_BATCH_BYTES, Segmenting, own_segment_size};
 use crate::send::msg::SendMsg;
@@ -28,7 +28,7 @@ impl OffloadState {
     /// The error of the first message, of which no datagram was sent.
     pub(super) fn send(
         &self,
-        arena: &mut Arena,
+        arena: &mut MmsgBuf,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
     ) -> io::Result<usize> {
@@ -51,7 +51,7 @@ impl OffloadState {
 /// One call: its socket, the socket's state, and memory for headers.
 struct Call<'c> {
     state: &'c OffloadState,
-    arena: &'c mut Arena,
+    arena: &'c mut MmsgBuf,
     socket: BorrowedSocket<'c>,
 }
 
