@@ -7,7 +7,7 @@ mod report;
 use std::array;
 use std::io::{self, IoSliceMut};
 
-pub use report::{Event, Origin, Report};
+pub use report::{Event, Report};
 
 use crate::arena;
 use crate::recv::message::Message;
@@ -32,8 +32,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket, Flags};
 ///   with [`set_recv_buffer`](crate::options::set_recv_buffer), or send and drain fewer at a time.
 /// - `sendmmsg` may hide an error once its first message is sent: then only the report tells.
 /// - This host may report [`Event::TooBig`] several times for one datagram, since the crate tries it more than once, and each
-///   `EMSGSIZE` of a send queues one, too. Their [`origin`](Report::origin) is [`Origin::Local`]: do not count these, but
-///   their `mtu` holds. A router reports a datagram that it drops at most once.
+///   `EMSGSIZE` of a send queues one, too. They have no [`reporter`](Report::reporter): do not count these, but their `mtu`
+///   holds. A router reports a datagram that it drops at most once.
 ///
 /// ```
 /// use mmsg::Ancillary;

@@ -149,7 +149,7 @@ mod tokio;
 #[cfg(all(fuzzing, mmsg_calls))]
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::tests::fuzzing::{coalesce, fallback, model};
+    pub use crate::tests::fuzzing::{coalesce, control, fallback, model};
 }
 
 /// The traits with the calls, to import together: `use mmsg::prelude::*`.

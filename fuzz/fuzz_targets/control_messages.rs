@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mmsg::RecvMeta;
-use mmsg::control::{ControlBuf, ControlMessages};
+use mmsg::control::ControlBuf;
+use mmsg::fuzzing;
 
 /// Messages that the crate knows (Linux), so that the fuzzer need not guess their numbers: in the input, the first
 /// byte of each further message selects one of these and the second its length.
@@ -67,12 +67,11 @@ fn read_shorter(control: &[u8]) -> usize {
 
 /// Reads the bytes in every way and checks what must hold for any result.
 fn read(control: &[u8]) {
-    let messages = ControlMessages::new(control);
+    let (messages, meta) = fuzzing::control(control);
     // Linux' cmsghdr: a length, a level and a type.
     let header = size_of::<usize>() + 2 * size_of::<i32>();
-    let taken: usize = messages.clone().map(|message| header + message.data.len()).sum();
+    let taken: usize = messages.map(|message| header + message.data.len()).sum();
     assert!(taken <= control.len());
-    let meta = RecvMeta::from(messages);
     assert_ne!(meta.segment_size, Some(0));
     assert_eq!(meta.ecn().is_some(), meta.tos.is_some());
     let reply = meta.reply_meta();

@@ -329,24 +329,6 @@ fn exactly<const N: usize>(data: &[u8]) -> Option<[u8; N]> {
     data.try_into().ok()
 }
 
-/// Decodes control messages that were received without this crate.
-///
-/// ```
-/// use mmsg::control::{ControlBuf, ControlMessages};
-/// use mmsg::RecvMeta;
-///
-/// let received_elsewhere = ControlBuf::new();
-/// let meta = RecvMeta::from(ControlMessages::new(received_elsewhere.as_bytes()));
-/// assert_eq!(meta.tos, None);
-/// ```
-impl From<ControlMessages<'_>> for RecvMeta {
-    fn from(messages: ControlMessages<'_>) -> Self {
-        let mut meta = Self::NONE;
-        meta.add(messages.as_bytes());
-        meta
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,8 +26,6 @@ use crate::sys::{self, ControlMessages, numbers};
 pub struct Report {
     /// What happened.
     pub event: Event,
-    /// Where the report comes from, with the type and code of an ICMP error.
-    pub origin: Origin,
     /// The datagram's destination. On an IPv6 socket, an IPv4 destination is IPv4-mapped: compare
     /// [`to_canonical`](std::net::IpAddr::to_canonical). `None` for send timestamps, or if the system did not report
     /// it. Linux reports port 0 if this host itself found an IPv4 datagram of an unconnected socket too big.
@@ -79,41 +77,6 @@ pub enum Event {
     Other,
 }
 
-/// Where a [`Report`] comes from (`ee_origin` of `struct sock_extended_err`).
-///
-/// ```
-/// use mmsg::error_queue::Origin;
-///
-/// // ICMP "communication administratively prohibited" (RFC 1812).
-/// let prohibited = Origin::Icmp { ty: 3, code: 13 };
-/// assert_ne!(prohibited, Origin::Icmp6 { ty: 1, code: 1 });
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Origin {
-    /// This host itself.
-    Local,
-    /// An ICMP error for IPv4 (RFC 792).
-    Icmp {
-        /// The ICMP type, such as 3 for "destination unreachable".
-        ty: u8,
-        /// The ICMP code, such as 3 for "port unreachable".
-        code: u8,
-    },
-    /// An ICMPv6 error (RFC 4443).
-    Icmp6 {
-        /// The ICMP type, such as 1 for "destination unreachable".
-        ty: u8,
-        /// The ICMP code, such as 4 for "port unreachable".
-        code: u8,
-    },
-    /// A send timestamp.
-    Timestamping,
-    /// Something else.
-    #[default]
-    Other,
-}
-
 impl Report {
     /// An empty report, to fill a slice for [`drain_errors`](super::drain_errors).
     ///
@@ -122,8 +85,7 @@ impl Report {
     /// let reports = [Report::EMPTY; 16];
     /// assert_eq!(reports[0], Report::default());
     /// ```
-    pub const EMPTY: Self =
-        Self { event: Event::Other, origin: Origin::Other, dest: None, reporter: None, errno: 0 };
+    pub const EMPTY: Self = Self { event: Event::Other, dest: None, reporter: None, errno: 0 };
 
     /// Decodes the report of a message from the error queue, whose address is `dest`. `None` if it holds none.
     #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
@@ -164,15 +126,9 @@ impl Report {
             }
             _ => Event::Other,
         };
-        let (origin, errno) = match origin {
-            origin::LOCAL => (Origin::Local, errno),
-            origin::ICMP => (Origin::Icmp { ty, code }, errno),
-            origin::ICMP6 => (Origin::Icmp6 { ty, code }, errno),
-            // A send timestamp has the error number ENOMSG.
-            origin::TIMESTAMPING => (Origin::Timestamping, 0),
-            _ => (Origin::Other, errno),
-        };
-        Some(Self { event, origin, dest, reporter: sys::decode_addr(offender), errno })
+        // A send timestamp has the error number ENOMSG.
+        let errno = if origin == origin::TIMESTAMPING { 0 } else { errno };
+        Some(Self { event, dest, reporter: sys::decode_addr(offender), errno })
     }
 }
 

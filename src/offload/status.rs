@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::events;
@@ -49,16 +49,6 @@ pub enum GsoStatus {
 }
 
 impl GsoStatus {
-    const ALL: [Self; 7] = [
-        Self::On,
-        Self::OffByChoice,
-        Self::OffByEnvironment,
-        Self::OffByKernelRelease,
-        Self::OffBySendTimestamps,
-        Self::Unsupported,
-        Self::Rejected,
-    ];
-
     /// The status of a socket for which the program wants GSO.
     fn of(socket: BorrowedSocket<'_>, environment: Switch) -> Self {
         let damages = || Release::current().is_some_and(Release::damages_batches);
@@ -102,12 +92,12 @@ impl fmt::Display for GsoStatus {
 /// The status of one socket, which threads share.
 #[derive(Debug)]
 pub(super) struct Status {
-    /// The index of a [`GsoStatus`] in `ALL`.
-    status: AtomicU8,
-    /// The status while the program wants GSO and no path has rejected it.
-    wanted: GsoStatus,
+    /// What the socket and the system permit.
+    found: GsoStatus,
+    /// Whether the program wants GSO.
+    wanted: AtomicBool,
     began: Instant,
-    /// When to try rejected GSO again, in milliseconds after `began`.
+    /// When to try rejected GSO again, in milliseconds after `began`; 0 if it is not rejected.
     retry_at: AtomicU64,
 }
 
@@ -115,23 +105,27 @@ impl Status {
     /// Asks the socket and the system whether GSO can be used.
     pub(super) fn new(socket: BorrowedSocket<'_>) -> Self {
         Self {
-            status: AtomicU8::new(GsoStatus::OffByChoice as u8),
-            wanted: GsoStatus::of(socket, Switch::get()),
+            found: GsoStatus::of(socket, Switch::get()),
+            wanted: AtomicBool::new(false),
             began: Instant::now(),
             retry_at: AtomicU64::new(0),
         }
     }
 
     pub(super) fn get(&self) -> GsoStatus {
-        GsoStatus::ALL[usize::from(self.status.load(Ordering::Relaxed))]
+        match self.found {
+            _ if !self.wanted.load(Ordering::Relaxed) => GsoStatus::OffByChoice,
+            GsoStatus::On if self.retry_at.load(Ordering::Relaxed) > 0 => GsoStatus::Rejected,
+            found => found,
+        }
     }
 
     /// Sets whether GSO is wanted.
     pub(super) fn set(&self, wanted: bool) {
-        let status = if wanted { self.wanted } else { GsoStatus::OffByChoice };
-        self.status.store(status as u8, Ordering::Relaxed);
-        if wanted && status != GsoStatus::On {
-            events::gso_off(&status);
+        self.wanted.store(wanted, Ordering::Relaxed);
+        self.retry_at.store(0, Ordering::Relaxed);
+        if wanted && self.found != GsoStatus::On {
+            events::gso_off(&self.found);
         }
     }
 
@@ -149,7 +143,10 @@ impl Status {
     #[cold]
     fn retries(&self, now: Duration) -> bool {
         let is_time = now.as_millis() >= self.retry_at.load(Ordering::Relaxed).into();
-        is_time && self.change(GsoStatus::Rejected, GsoStatus::On)
+        if is_time {
+            self.retry_at.store(0, Ordering::Relaxed);
+        }
+        is_time
     }
 
     /// Turns GSO off for a minute.
@@ -157,13 +154,6 @@ impl Status {
     pub(super) fn reject(&self) {
         let retry_at = (self.began.elapsed() + OFF_FOR).as_millis();
         self.retry_at.store(retry_at as u64, Ordering::Relaxed); // It fits for 500 million years.
-        self.change(GsoStatus::On, GsoStatus::Rejected);
-    }
-
-    /// Changes the status, unless another thread has already done so.
-    fn change(&self, from: GsoStatus, to: GsoStatus) -> bool {
-        let (from, to) = (from as u8, to as u8);
-        self.status.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -238,19 +228,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_found_by_its_number() {
-        for (i, status) in GsoStatus::ALL.into_iter().enumerate() {
-            assert_eq!(status as usize, i);
-        }
-    }
-
-    #[test]
     fn n2_a_socket_that_rejected_is_tried_again_after_a_minute() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         let mut status = Status::new(sys::borrow(&socket));
         // The minute begins with the rejection, not with the socket.
         status.began = status.began.checked_sub(OFF_FOR).unwrap_or(status.began);
-        status.status.store(GsoStatus::On as u8, Ordering::Relaxed);
+        status.found = GsoStatus::On;
+        status.set(true);
         status.reject();
         assert_eq!((status.permits(), status.get()), (false, GsoStatus::Rejected));
         let now = status.began.elapsed();

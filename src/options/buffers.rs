@@ -2,7 +2,7 @@
 
 use std::io;
 
-use socket2::SockRef;
+use socket2::{SockRef, Socket};
 
 use crate::events;
 use crate::sys::numbers::{self, OptionName};
@@ -34,13 +34,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// The system's error, if it accepts no size.
 #[doc(alias("SO_RCVBUF", "SO_RCVBUFFORCE"))]
 pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
-    let buffer = BufferOptions {
-        name: "receive",
-        forced: numbers::RECV_BUFFER_FORCED,
-        set: |socket, bytes| SockRef::from(&socket).set_recv_buffer_size(bytes),
-        get: |socket| SockRef::from(&socket).recv_buffer_size(),
-    };
-    buffer.set_largest(sys::borrow(socket), bytes)
+    let (set, get) = (Socket::set_recv_buffer_size, Socket::recv_buffer_size);
+    set_largest(("receive", numbers::RECV_BUFFER_FORCED), sys::borrow(socket), bytes, set, get)
 }
 
 /// Sets the send buffer to the largest size that the system accepts, up to `bytes`, and returns that size.
@@ -66,38 +61,29 @@ pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
 /// The system's error, if it accepts no size.
 #[doc(alias("SO_SNDBUF", "SO_SNDBUFFORCE"))]
 pub fn set_send_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
-    let buffer = BufferOptions {
-        name: "send",
-        forced: numbers::SEND_BUFFER_FORCED,
-        set: |socket, bytes| SockRef::from(&socket).set_send_buffer_size(bytes),
-        get: |socket| SockRef::from(&socket).send_buffer_size(),
-    };
-    buffer.set_largest(sys::borrow(socket), bytes)
+    let (set, get) = (Socket::set_send_buffer_size, Socket::send_buffer_size);
+    set_largest(("send", numbers::SEND_BUFFER_FORCED), sys::borrow(socket), bytes, set, get)
 }
 
-/// The options of the receive buffer or the send buffer.
-struct BufferOptions {
-    name: &'static str,
-    /// The option that goes beyond the system's limit.
-    forced: Option<OptionName>,
-    set: fn(BorrowedSocket<'_>, usize) -> io::Result<()>,
-    get: fn(BorrowedSocket<'_>) -> io::Result<usize>,
-}
-
-impl BufferOptions {
-    fn set_largest(self, socket: BorrowedSocket<'_>, bytes: usize) -> io::Result<usize> {
-        // The option is a C int. Linux accepts at most half of its range.
-        let bytes = bytes.min(i32::MAX as usize / 2);
-        let forced = sys::set_option(socket, self.forced, bytes as i32);
-        if forced.is_err() {
-            largest(bytes, |bytes| (self.set)(socket, bytes))?;
-        }
-        let in_force = (self.get)(socket)? / numbers::BUFFER_FACTOR;
-        if in_force < bytes {
-            events::small_buffer(self.name, bytes, in_force);
-        }
-        Ok(in_force)
+/// Sets a buffer by its option that goes beyond the system's limit, or by `set`.
+fn set_largest(
+    (buffer, forced): (&str, Option<OptionName>),
+    socket: BorrowedSocket<'_>,
+    bytes: usize,
+    set: fn(&Socket, usize) -> io::Result<()>,
+    get: fn(&Socket) -> io::Result<usize>,
+) -> io::Result<usize> {
+    // The option is a C int. Linux accepts at most half of its range.
+    let bytes = bytes.min(i32::MAX as usize / 2);
+    let handle = SockRef::from(&socket);
+    if sys::set_option(socket, forced, bytes as i32).is_err() {
+        largest(bytes, |bytes| set(&handle, bytes))?;
     }
+    let in_force = get(&handle)? / numbers::BUFFER_FACTOR;
+    if in_force < bytes {
+        events::small_buffer(buffer, bytes, in_force);
+    }
+    Ok(in_force)
 }
 
 /// Sets the largest size that the system accepts, up to `wanted`. It accepts every size below an accepted one.

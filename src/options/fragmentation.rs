@@ -2,8 +2,7 @@
 
 use std::io;
 
-use crate::sys::numbers::{self, OptionName};
-use crate::sys::{self, AsSocket, BorrowedSocket};
+use crate::sys::{self, AsSocket, numbers};
 
 /// What happens to a datagram that is longer than an MTU on its path.
 ///
@@ -29,9 +28,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// # Platforms
 ///
 /// - Linux, Android: all four (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`). `Local` is the system's default.
-/// - macOS, FreeBSD (`IP_DONTFRAG`, `IPV6_DONTFRAG`); NetBSD, OpenBSD for IPv6: there are two settings. `Never` and
-///   `Probe` both read back as `Never`, `Allow` and `Local` both as `Allow`. IPv4 destinations of a dual-stack socket
-///   may keep their setting.
+/// - macOS, FreeBSD (`IP_DONTFRAG`, `IPV6_DONTFRAG`); NetBSD, OpenBSD for IPv6: there are two settings: `Never` and
+///   `Probe` are one, `Allow` and `Local` the other. IPv4 destinations of a dual-stack socket may keep their setting.
 /// - Windows: all four, with Linux's options. `Local` leaves it to the system (`IP_PMTUDISC_NOT_SET`).
 #[doc(alias("IP_MTU_DISCOVER", "IPV6_MTU_DISCOVER", "IP_DONTFRAG", "IPV6_DONTFRAG"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,9 +51,6 @@ pub enum Fragmentation {
 }
 
 impl Fragmentation {
-    /// In the order of [`numbers::FRAGMENTATION`].
-    const ALL: [Self; 4] = [Self::Allow, Self::Local, Self::Never, Self::Probe];
-
     /// Sets this on the socket, for both families if the socket carries both.
     ///
     /// # Errors
@@ -63,54 +58,22 @@ impl Fragmentation {
     /// `Unsupported` if the platform has no such option for the socket's family; else the system's error.
     pub fn set(self, socket: &impl AsSocket) -> io::Result<()> {
         let socket = sys::borrow(socket);
-        let value = numbers::FRAGMENTATION[self as usize];
-        sys::set_option(socket, option_of(socket)?, value)?;
         let families = sys::families(socket)?;
-        if families.v4 && families.v6 {
-            match sys::set_option(socket, numbers::FRAGMENTATION_V4, value) {
-                Err(error) if !sys::is_about_the_option(&error) => return Err(error),
-                // Some systems lack the option, or have no IPv4 options on IPv6 sockets.
-                _ => {}
+        let set = |name| sys::set_option(socket, name, numbers::FRAGMENTATION[self as usize]);
+        match (families.v4, families.v6) {
+            (true, false) => set(numbers::FRAGMENTATION_V4),
+            (false, true) => set(numbers::FRAGMENTATION_V6),
+            (false, false) => set(None),
+            (true, true) => {
+                set(numbers::FRAGMENTATION_V6)?;
+                match set(numbers::FRAGMENTATION_V4) {
+                    Err(error) if !sys::is_about_the_option(&error) => Err(error),
+                    // Some systems lack the option, or have no IPv4 options on IPv6 sockets.
+                    _ => Ok(()),
+                }
             }
         }
-        Ok(())
     }
-
-    /// Returns the socket's setting: the one for IPv6 if the socket carries both families.
-    ///
-    /// ```
-    /// use mmsg::options::Fragmentation;
-    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # if cfg!(target_os = "linux") {
-    /// Fragmentation::Never.set(&socket)?;
-    /// assert_eq!(Fragmentation::of(&socket)?, Fragmentation::Never);
-    /// # }
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` if the platform has no such option for the socket's family, or if its value is another one
-    /// (`IP_PMTUDISC_INTERFACE`, `IP_PMTUDISC_OMIT`); else the system's error.
-    pub fn of(socket: &impl AsSocket) -> io::Result<Self> {
-        let socket = sys::borrow(socket);
-        let value = sys::option(socket, option_of(socket)?)?;
-        let found = numbers::FRAGMENTATION.iter().position(|known| *known == value);
-        found.map(|at| Self::ALL[at]).ok_or_else(|| {
-            let reason = format!("the socket's setting {value} is not one of Fragmentation");
-            io::Error::new(io::ErrorKind::Unsupported, reason)
-        })
-    }
-}
-
-/// The option of the socket's own family.
-fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
-    let families = sys::families(socket)?;
-    Ok(match (families.v4, families.v6) {
-        (_, true) => numbers::FRAGMENTATION_V6,
-        (true, false) => numbers::FRAGMENTATION_V4,
-        (false, false) => None,
-    })
 }
 
 /// The path MTU to the peer of a connected socket, as this host knows it, in bytes with the IP header (`IP_MTU`,

@@ -15,7 +15,7 @@ use super::zeroed::Aligned;
 /// let mut control = ControlBuf::new();
 /// control.push(1, 2, &7i32.to_ne_bytes())?;
 /// let message = control.messages().next().expect("one was pushed");
-/// assert_eq!((message.level, message.ty, message.int()), (1, 2, Some(7)));
+/// assert_eq!((message.level, message.ty, message.data), (1, 2, &7i32.to_ne_bytes()[..]));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[doc(alias("cmsghdr", "cmsg", "ControlMessageOwned"))]
@@ -28,14 +28,6 @@ pub struct ControlMessage<'a> {
     pub ty: i32,
     /// The payload, without padding.
     pub data: &'a [u8],
-}
-
-impl ControlMessage<'_> {
-    /// The payload as a C int in this machine's byte order. `None` if the payload has another length.
-    #[must_use]
-    pub fn int(&self) -> Option<i32> {
-        self.data.try_into().ok().map(i32::from_ne_bytes)
-    }
 }
 
 impl fmt::Debug for ControlMessage<'_> {
@@ -51,12 +43,11 @@ impl fmt::Debug for ControlMessage<'_> {
 /// reads outside of the buffer.
 ///
 /// ```
-/// use mmsg::control::{ControlBuf, ControlMessages};
+/// use mmsg::control::ControlBuf;
 /// let mut control = ControlBuf::new();
 /// control.push(1, 2, b"one")?;
 /// control.push(1, 3, b"two")?;
-/// let messages = ControlMessages::new(control.as_bytes());
-/// assert!(messages.map(|message| message.ty).eq([2, 3]));
+/// assert!(control.messages().map(|message| message.ty).eq([2, 3]));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[doc(alias("cmsghdr", "cmsg", "CMSG_NXTHDR", "CMSG_FIRSTHDR"))]
@@ -68,14 +59,8 @@ pub struct ControlMessages<'a> {
 
 impl<'a> ControlMessages<'a> {
     /// Iterates over `control`, bytes in this platform's layout as the kernel wrote them.
-    #[must_use]
-    pub fn new(control: &'a [u8]) -> Self {
+    pub(crate) fn new(control: &'a [u8]) -> Self {
         Self::with_layout(control, Layout::NATIVE)
-    }
-
-    /// The bytes that are not yet iterated over.
-    pub(crate) fn as_bytes(&self) -> &'a [u8] {
-        self.rest
     }
 
     pub(crate) fn with_layout(control: &'a [u8], layout: Layout) -> Self {

@@ -1,6 +1,8 @@
 //! The fuzz targets, which take any bytes. Each returns how many cases it has tried.
 
 use super::model;
+use crate::RecvMeta;
+use crate::control::ControlMessages;
 use crate::send::coalesce::tests::{KINDS, Place, Spec, check};
 use crate::sys::MAX_SEGMENTS;
 
@@ -29,6 +31,13 @@ pub fn fallback(data: &[u8]) -> usize {
     };
     model::run([backend, 1, errors, 0, 0, 0, 0, 0], &records.map(send).collect::<Vec<_>>());
     1
+}
+
+/// The control messages in any bytes, and the metadata that they hold.
+pub fn control(bytes: &[u8]) -> (ControlMessages<'_>, RecvMeta) {
+    let mut meta = None;
+    RecvMeta::decode(bytes, &mut meta);
+    (ControlMessages::new(bytes), meta.unwrap_or_default())
 }
 
 /// Compares the GSO batches that messages form, and their headers, with the naive twin's.

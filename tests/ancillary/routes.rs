@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use crate::kit::net::{Host, Route};
 use crate::kit::receive::{Way, one, payloads};
 use crate::kit::{addr, enable_all, in_error, index, ip, reports, summary};
-use mmsg::error_queue::{Event, Origin, Report};
+use mmsg::error_queue::{Event, Report};
 use mmsg::options::{Fragmentation, path_mtu};
 use mmsg::{Ancillary, BatchSocket, BatchSocketExt, SendMeta, SendMsg};
 
@@ -245,7 +245,7 @@ fn a_relay_passes_on_each_path_mtu_error_once() {
                     refused += 1;
                 });
                 assert_eq!(count.expect("it is a socket"), 1);
-                let is_routers = |report: &&Report| report.origin != Origin::Local;
+                let is_routers = |report: &&Report| report.reporter.is_some();
                 by_router += reports(&session, 1).iter().filter(is_routers).count();
                 by_host += refused;
                 assert_eq!(by_router + by_host, 3 * i + told, "{i}");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
 
 use mmsg::control::ControlBuf;
-use mmsg::error_queue::{Event, Origin, Report, drain_errors};
+use mmsg::error_queue::{Event, Report, drain_errors};
 use mmsg::errors::PushError;
 use mmsg::offload::OffloadState;
 use mmsg::options::{Drops, Fragmentation};
@@ -89,8 +89,7 @@ fn e13_no_public_type_or_error_prints_payload() {
     let refused = socket.recv_into(&mut batch).expect_err("nobody is there");
     assert!(is_refused(&refused));
     assert_eq!(drain_errors(&socket, &mut reports).expect("Linux has an error queue"), 1);
-    printed.debug(&reports[0]).debug(&reports[0].event).debug(&reports[0].origin);
-    printed.debug(&Event::Other).debug(&Origin::Other);
+    printed.debug(&reports[0]).debug(&reports[0].event).debug(&Event::Other);
 
     #[cfg(feature = "tokio")]
     printed.debug(&mmsg::SendWaiter::new());

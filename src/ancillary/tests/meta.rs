@@ -43,7 +43,9 @@ fn read(messages: &[(Option<CmsgType>, Vec<u8>)]) -> RecvMeta {
 }
 
 fn decode(control: &[u8]) -> RecvMeta {
-    crate::control::ControlMessages::new(control).into()
+    let mut meta = None;
+    RecvMeta::decode(control, &mut meta);
+    meta.unwrap_or_default()
 }
 
 fn one(ty: Option<CmsgType>, payload: impl Into<Vec<u8>>) -> RecvMeta {

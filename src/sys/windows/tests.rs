@@ -31,7 +31,9 @@ fn int(value: i32) -> [u8; 4] {
 }
 
 fn decode(control: &[u8]) -> RecvMeta {
-    crate::control::ControlMessages::new(control).into()
+    let mut meta = None;
+    RecvMeta::decode(control, &mut meta);
+    meta.unwrap_or_default()
 }
 
 #[test]
