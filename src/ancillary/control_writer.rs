@@ -69,6 +69,7 @@ impl ControlWriter<'_> {
         self.append("segment_size", numbers::SEGMENT, payload)
     }
 
+    #[inline(always)]
     fn append_tos(&mut self, tos: u8) -> io::Result<()> {
         if self.families.v4 {
             let is_a_byte = numbers::SEND_TOS_IS_A_BYTE;
@@ -80,7 +81,7 @@ impl ControlWriter<'_> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn append_tos_as(
         &mut self,
         tos: u8,
@@ -112,6 +113,7 @@ impl ControlWriter<'_> {
     }
 
     /// Appends source address and interface for one family; one may be missing.
+    #[inline(always)]
     fn append_pktinfo(&mut self, source: Option<IpAddr>, interface: Option<u32>) -> io::Result<()> {
         let index = interface.unwrap_or(0).to_ne_bytes();
         let ip = source.map(|source| source.to_canonical());
@@ -136,6 +138,7 @@ impl ControlWriter<'_> {
         }
     }
 
+    #[inline(always)]
     fn append_pktinfo_v4(
         &mut self,
         ip: Ipv4Addr,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::IoSlice;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 
 use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
@@ -339,6 +339,7 @@ impl<'a> SendMsg<'a> {
     }
 
     /// All options together.
+    #[inline(always)] // Each option is then read where it is, without a copy of all.
     pub(crate) fn options(&self) -> SendMeta {
         let mut options = self.borrowed_options();
         if let Some(ecn) = self.ecn {
@@ -349,17 +350,11 @@ impl<'a> SendMsg<'a> {
     }
 
     /// The borrowed options together: those of `with_meta`, then those of a reply.
+    #[inline(always)]
     pub(crate) fn borrowed_options(&self) -> SendMeta {
         let mut options = self.meta.copied().unwrap_or_default();
         if let Some(received) = self.reply {
-            let reply = received.reply_meta();
-            let (mut source, mut interface) = (reply.source, reply.interface);
-            if self.by_interface {
-                // For a question to a group the kernel reports the address that its routes choose, which may be another
-                // interface's.
-                source = source.filter(|source| Some(*source) == received.destination);
-                interface = received.interface;
-            }
+            let (source, interface) = reply_path(received, self.by_interface);
             options.source = options.source.or(source);
             options.interface = options.interface.or(interface);
         }
@@ -425,6 +420,18 @@ impl<'a> SendMsg<'a> {
     pub(crate) fn has_metas(&self) -> bool {
         self.reply.is_some() || self.meta.is_some()
     }
+}
+
+/// Where a reply leaves: its source address and its interface.
+#[inline(never)]
+fn reply_path(received: &RecvMeta, by_interface: bool) -> (Option<IpAddr>, Option<u32>) {
+    let reply = received.reply_meta();
+    if by_interface {
+        // For a question to a group the kernel reports the address that its routes choose, which may be another interface's.
+        let source = reply.source.filter(|source| Some(*source) == received.destination);
+        return (source, received.interface);
+    }
+    (reply.source, reply.interface)
 }
 
 /// Where a value is, or null.

@@ -65,7 +65,7 @@ pub(crate) fn wire<'a>(
 
 /// The batch that the open header sends: the first message, and those that join it. `None` to stop before it.
 ///
-/// Not inlined, so that the loop of a plain send keeps its values in registers.
+/// Not inlined, so that this and the loop of a plain send keep their values in registers.
 #[inline(never)]
 fn gso_batch<'a>(
     header: &mut OpenHeader<'_, 'a>,
@@ -96,7 +96,7 @@ fn unless_first(is_first: bool, error: io::Error) -> io::Result<()> {
 ///
 /// Payloads that touch in memory become one buffer. The others are copied together: one buffer costs the kernel less
 /// than many short ones, and no more than long ones.
-#[inline(never)] // The loops then have all registers, which saves ten instructions a message.
+#[inline]
 fn join<'a>(
     header: &mut OpenHeader<'_, 'a>,
     msgs: &'a [SendMsg<'a>],

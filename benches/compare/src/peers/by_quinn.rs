@@ -20,8 +20,9 @@ pub type Single = Quinn<false>;
 /// As many datagrams as fit in each transmit: the caller prepares GSO batches.
 pub type Segmented = Quinn<true>;
 
-/// Like `Segmented`, but each turn first copies separate payloads into one buffer.
-pub struct Copied {
+/// Like `Segmented`, but each turn copies separate payloads together: for each transmit, or with `STORED` all of them before
+/// the first transmit, as a queue must.
+pub struct Copied<const STORED: bool> {
     segmented: Segmented,
     payloads: Vec<(SocketAddr, &'static [u8])>,
     contents: Vec<u8>,
@@ -86,7 +87,7 @@ impl<const GSO: bool> Peer for Quinn<GSO> {
     }
 }
 
-impl Peer for Copied {
+impl<const STORED: bool> Peer for Copied<STORED> {
     fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
         let payloads = load.apart(&wire.to);
         let segmented = Segmented::new(load, wire)?;
@@ -97,16 +98,26 @@ impl Peer for Copied {
     fn send(&mut self, wire: &Wire) {
         let Quinn { near, metadata, .. } = &self.segmented;
         let ecn = metadata.then_some(EcnCodepoint::Ect0);
+        self.contents.clear();
+        if STORED {
+            self.payloads.iter().for_each(|(_, payload)| self.contents.extend_from_slice(payload));
+        }
+        let mut begin = 0;
         // All payloads have one length.
         for run in self.payloads.chunk_by(|(one, _), (other, _)| one == other) {
             for batch in run.chunks(self.segments) {
-                self.contents.clear();
-                batch.iter().for_each(|(_, payload)| self.contents.extend_from_slice(payload));
                 let (destination, first) = batch[0];
+                if !STORED {
+                    self.contents.clear();
+                    batch.iter().for_each(|(_, payload)| self.contents.extend_from_slice(payload));
+                    begin = 0;
+                }
+                let contents = &self.contents[begin..][..batch.len() * first.len()];
+                begin += contents.len();
                 let transmit = Transmit {
                     destination,
                     ecn,
-                    contents: &self.contents,
+                    contents,
                     segment_size: (batch.len() > 1).then_some(first.len()),
                     src_ip: None,
                 };
