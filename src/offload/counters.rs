@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::recv::received::{Received, Split};
+use crate::recv::message::Message;
 use crate::send::coalesce::GsoBatch;
 
 /// Makes [`Counters`] and its atomic form from the fields.
@@ -151,14 +151,14 @@ pub(super) struct RecvTotals {
 impl RecvTotals {
     /// Adds a message.
     #[inline]
-    pub(super) fn add(&mut self, received: &Received) {
-        self.bytes += received.len;
-        self.truncated += usize::from(received.truncated());
-        if received.segment_size.is_none() {
+    pub(super) fn add(&mut self, message: &Message<'_>) {
+        self.bytes += message.len();
+        self.truncated += usize::from(message.truncated());
+        if message.meta().segment_size.is_none() {
             self.datagrams += 1;
         } else {
             self.coalesced += 1;
-            self.segments += Split::new(received).0.count(received.len);
+            self.segments += message.datagrams().len();
         }
     }
 }

@@ -264,7 +264,7 @@ impl SocketWithState<'_> {
         let mut totals = RecvTotals::default();
         // `messages().skip(before)` would decode each message before.
         let added = (before..batch.message_count()).filter_map(|i| batch.message(i));
-        added.for_each(|message| totals.add(&message.received));
+        added.for_each(|message| totals.add(&message));
         self.state.counters.received(&totals);
         result
     }
@@ -277,7 +277,7 @@ impl BatchSocket for SocketWithState<'_> {
         let mut totals = RecvTotals::default();
         let count = result.as_ref().map_or(0, |taken| taken.count);
         let received = msgs.iter().take(count);
-        received.for_each(|msg| totals.add(&msg.message().received));
+        received.for_each(|msg| totals.add(&msg.message()));
         self.state.counters.received(&totals);
         result.map(|taken| taken.count)
     }
@@ -304,7 +304,7 @@ impl BatchSocket for SocketWithState<'_> {
         self.state.check_capacity(smallest)?;
         let mut totals = RecvTotals::default();
         let mut count = |i, message: Message<'_>| {
-            totals.add(&message.received);
+            totals.add(&message);
             each(i, message);
         };
         let result =

@@ -10,7 +10,7 @@ use crate::recv::datagram::{Datagram, DatagramMut, Envelope};
 use crate::recv::message::{Datagrams, DatagramsMut, Message};
 use crate::recv::msg::RecvMsg;
 use crate::sys::{
-    self, BorrowedSocket, Flags, RawAddr, RecvResult, Slots, Taken, numbers::MAX_RECV,
+    self, BorrowedSocket, Flags, Name, RawAddr, RecvResult, Slots, Taken, numbers::MAX_RECV,
 };
 
 /// Payload memory for a batch and the headers to receive it, allocated once.
@@ -300,12 +300,14 @@ impl RecvBatch {
         let slot = self.slots.payload_mut(self.len);
         let copied = data.len().min(slot.len());
         slot[..copied].copy_from_slice(&data[..copied]);
-        self.add(RecvResult::of(data.len(), copied), &RawAddr::new(source.as_ref()), meta);
+        let mut name = RawAddr::NO_NAME;
+        let source_len = source.map_or(0, |source| sys::encode_addr(&source, &mut name));
+        self.add(RecvResult::of(data.len(), copied, source_len), &name, meta);
         true
     }
 
     /// Adds a message whose payload is in the next slot.
-    fn add(&mut self, result: RecvResult, source: &RawAddr, meta: RecvMeta) {
+    fn add(&mut self, result: RecvResult, source: &Name, meta: RecvMeta) {
         self.slots.set_received(self.len, result, source);
         self.metas[self.len] = Some(meta);
         self.len += 1;

@@ -4,20 +4,20 @@ use std::net::SocketAddr;
 
 use crate::ancillary::RecvMeta;
 use crate::send::msg::SendMsg;
-use crate::sys::{RawAddrRef, UnixAddr};
+use crate::sys::{RawAddr, UnixAddr};
 
 /// A message's source and metadata; borrowed, since both are large and metadata is often absent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope<'a> {
-    pub(super) source: RawAddrRef<'a>,
+    pub(super) source: RawAddr<'a>,
     pub(crate) meta: &'a RecvMeta,
 }
 
 impl<'a> Envelope<'a> {
-    pub(crate) const NONE: Self = Self { source: RawAddrRef::NONE, meta: &RecvMeta::NONE };
+    pub(crate) const NONE: Self = Self { source: RawAddr::NONE, meta: &RecvMeta::NONE };
 
     #[inline(always)]
-    pub(crate) fn new(source: RawAddrRef<'a>, meta: &'a RecvMeta) -> Self {
+    pub(crate) fn new(source: RawAddr<'a>, meta: &'a RecvMeta) -> Self {
         Self { source, meta }
     }
 

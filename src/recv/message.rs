@@ -1,12 +1,11 @@
-//! A received message, and the iterator that splits it into its datagrams.
+//! A received message, and the iterators that split it into its datagrams.
 
 use std::fmt;
 use std::iter::FusedIterator;
 use std::mem;
 
 use crate::recv::datagram::{Datagram, DatagramMut, Envelope, accessors, debug_without_payload};
-use crate::recv::received::{Received, Split};
-use crate::sys::{ControlMessages, RecvResult};
+use crate::sys::{ControlMessages, RecvResult, numbers};
 
 /// A received message: a single datagram or a coalesced message, with its metadata.
 ///
@@ -27,7 +26,7 @@ use crate::sys::{ControlMessages, RecvResult};
 #[derive(Clone)]
 pub struct Message<'a> {
     data: &'a [u8],
-    pub(crate) received: Received,
+    losses: Losses,
     envelope: Envelope<'a>,
     control: &'a [u8],
 }
@@ -41,8 +40,8 @@ impl<'a> Message<'a> {
         envelope: Envelope<'a>,
         control: &'a [u8],
     ) -> Self {
-        let received = Received::new(result, buffer.len(), &envelope);
-        Self { data: &buffer[..received.len], received, envelope, control }
+        let data = &buffer[..result.len.min(buffer.len())];
+        Self { data, losses: Losses::of(result, &envelope), envelope, control }
     }
 
     accessors!();
@@ -60,23 +59,24 @@ impl<'a> Message<'a> {
     #[must_use]
     #[inline]
     pub fn truncated(&self) -> bool {
-        self.received.truncated()
+        self.losses.truncated()
     }
 
     /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
     #[must_use]
     #[inline]
     pub fn datagrams(&self) -> Datagrams<'a> {
-        Datagrams::new(self.data, &self.received, self.envelope)
+        Datagrams::new(self.data, self.losses, self.envelope)
     }
 
     /// Whether control messages were lost because their buffer was too small.
     #[must_use]
     pub fn control_truncated(&self) -> bool {
-        self.received.control_truncated
+        self.losses.control
     }
 
-    /// All control messages, of a [`RecvMsg`](crate::RecvMsg) none. Received descriptors are closed, and their numbers read as -1.
+    /// All control messages, of a [`RecvMsg`](crate::RecvMsg) none. Received descriptors are closed, and their numbers
+    /// read as -1.
     ///
     /// ```
     /// use mmsg::{Ancillary, BatchSocket, RecvBatch};
@@ -99,6 +99,38 @@ impl<'a> Message<'a> {
 }
 
 debug_without_payload!(Message);
+
+/// What a message lacks.
+#[derive(Clone, Copy)]
+struct Losses {
+    /// Payload at its end (`MSG_TRUNC`).
+    data: bool,
+    /// Control messages (`MSG_CTRUNC`).
+    control: bool,
+    /// The datagram boundaries, because the segment size may be among the lost control messages.
+    boundaries: bool,
+}
+
+impl Losses {
+    #[inline]
+    fn of(result: &RecvResult, envelope: &Envelope<'_>) -> Self {
+        let (data, control) = (result.truncated, result.control_truncated);
+        Self { data, control, boundaries: control && may_be_coalesced(envelope) }
+    }
+
+    #[inline]
+    fn truncated(self) -> bool {
+        self.data || self.boundaries
+    }
+}
+
+/// Whether a message without a segment size may be coalesced: only Internet sockets do that, and their messages have a
+/// source.
+#[cold]
+fn may_be_coalesced(envelope: &Envelope<'_>) -> bool {
+    let has_size = envelope.meta.segment_size.is_some();
+    numbers::GRO.is_some() && !has_size && envelope.source.get().is_some()
+}
 
 /// Iterates over the datagrams of one message: a single one, or each segment of a coalesced message.
 ///
@@ -129,9 +161,9 @@ impl<'a> Datagrams<'a> {
     pub(crate) const NONE: Self = Self { rest: &[], envelope: Envelope::NONE, split: Split::NONE };
 
     #[inline]
-    pub(crate) fn new(data: &'a [u8], received: &Received, envelope: Envelope<'a>) -> Self {
-        let (split, len) = Split::new(received);
-        Self { rest: &data[..len], envelope, split }
+    fn new(data: &'a [u8], losses: Losses, envelope: Envelope<'a>) -> Self {
+        let rest = if losses.boundaries { &[] } else { data };
+        Self { rest, envelope, split: Split::new(losses, &envelope) }
     }
 }
 
@@ -176,8 +208,9 @@ pub(crate) struct DatagramsMut<'a> {
 impl<'a> DatagramsMut<'a> {
     #[inline]
     pub(crate) fn new(buffer: &'a mut [u8], result: &RecvResult, envelope: Envelope<'a>) -> Self {
-        let (split, len) = Split::new(&Received::new(result, buffer.len(), &envelope));
-        Self { rest: &mut buffer[..len], envelope, split }
+        let losses = Losses::of(result, &envelope);
+        let len = if losses.boundaries { 0 } else { result.len.min(buffer.len()) };
+        Self { rest: &mut buffer[..len], envelope, split: Split::new(losses, &envelope) }
     }
 }
 
@@ -193,11 +226,58 @@ impl<'a> Iterator for DatagramsMut<'a> {
     }
 }
 
+/// Where a message is split into its datagrams.
+#[derive(Clone, Copy, Debug)]
+struct Split {
+    /// Whether another datagram follows; an empty message yields one.
+    more: bool,
+    /// Length of each segment but the last.
+    segment: usize,
+    /// Whether bytes are missing at the message's end: its last datagram is then incomplete or empty.
+    truncated: bool,
+}
+
+impl Split {
+    /// Nothing follows.
+    const NONE: Self = Self { more: false, segment: 0, truncated: false };
+
+    #[inline]
+    fn new(losses: Losses, envelope: &Envelope<'_>) -> Self {
+        let segment = match envelope.meta.segment_size {
+            Some(size @ 1..) => size.into(),
+            _ => usize::MAX,
+        };
+        Self { more: true, segment, truncated: losses.truncated() }
+    }
+
+    /// The length of the next datagram, if `left` bytes are left, and whether it is truncated.
+    #[inline(always)]
+    fn next(&mut self, left: usize) -> Option<(usize, bool)> {
+        if !self.more {
+            return None;
+        }
+        let len = self.segment.min(left);
+        // In a truncated message another datagram follows a whole segment even if no bytes are left.
+        self.more = left > len || (self.truncated && len == self.segment);
+        Some((len, self.truncated && !self.more))
+    }
+
+    /// The number of datagrams to come, if `left` bytes are left.
+    #[inline]
+    fn count(&self, left: usize) -> usize {
+        match (self.more, self.truncated) {
+            (false, _) => 0,
+            (true, false) => left.div_ceil(self.segment).max(1),
+            (true, true) => left / self.segment + 1,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ancillary::RecvMeta;
-    use crate::sys::RawAddr;
+    use crate::sys::{RawAddr, encode_addr};
     use proptest::prelude::*;
 
     /// A message of all `bytes`, from an Internet address.
@@ -207,11 +287,15 @@ mod tests {
         (truncated, control_truncated): (bool, bool),
         check: impl FnOnce(Message<'_>, RecvResult, Envelope<'_>),
     ) {
-        let result =
-            RecvResult { truncated, control_truncated, ..RecvResult::of(bytes.len(), bytes.len()) };
-        let source = RawAddr::new(Some(&([127, 0, 0, 1], 53).into()));
+        let result = RecvResult {
+            truncated,
+            control_truncated,
+            ..RecvResult::of(bytes.len(), bytes.len(), 0)
+        };
+        let mut name = RawAddr::NO_NAME;
+        let len = encode_addr(&([127, 0, 0, 1], 53).into(), &mut name);
         let meta = RecvMeta { segment_size, ..RecvMeta::NONE };
-        let envelope = Envelope::new(source.lend(), &meta);
+        let envelope = Envelope::new(RawAddr::new(&name, len), &meta);
         check(Message::new(bytes, &result, envelope, &[]), result, envelope);
     }
 
@@ -267,5 +351,21 @@ mod tests {
             assert!(message.control_truncated() && !message.truncated());
             assert_eq!(plain(message.datagrams()), [(b"abcd".to_vec(), false)]);
         });
+    }
+
+    /// Only a message that may be coalesced, and whose segment size is missing, has unknown boundaries.
+    #[cfg(linux_like)]
+    #[test]
+    fn r4_datagram_boundaries_are_unknown_only_without_the_segment_size() {
+        for (control, size, lost) in
+            [(true, None, true), (true, Some(7), false), (false, None, false)]
+        {
+            check(b"abcd", size, (false, control), |message, result, _| {
+                assert_eq!((message.truncated(), message.control_truncated()), (lost, control));
+                // Without a source it is from another family, which coalesces nothing.
+                let other = Message::new(b"abcd", &result, Envelope::NONE, &[]);
+                assert_eq!((other.truncated(), other.control_truncated()), (false, control));
+            });
+        }
     }
 }

@@ -4,4 +4,3 @@ pub(crate) mod batch;
 pub(crate) mod datagram;
 pub(crate) mod message;
 pub(crate) mod msg;
-pub(crate) mod received;

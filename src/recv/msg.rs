@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use crate::ancillary::RecvMeta;
 use crate::recv::datagram::Envelope;
 use crate::recv::message::Message;
-use crate::sys::{RawAddr, RecvHeaders, RecvResult, RecvStorage};
+use crate::sys::{Name, RawAddr, RecvHeaders, RecvResult, RecvStorage, encode_addr};
 
 /// A buffer for one message, and after a receive the message itself.
 ///
@@ -55,7 +55,7 @@ use crate::sys::{RawAddr, RecvHeaders, RecvResult, RecvStorage};
 pub struct RecvMsg<'a> {
     buffer: IoSliceMut<'a>,
     /// Written by the kernel.
-    source: RawAddr,
+    source: Name,
     result: RecvResult,
     meta: Option<RecvMeta>,
 }
@@ -71,7 +71,7 @@ impl<'a> RecvMsg<'a> {
         // Windows stores a buffer's length in 32 bits; no message is that long.
         let len = buffer.len().min(u32::MAX as usize);
         let buffer = IoSliceMut::new(&mut buffer[..len]);
-        Self { buffer, source: RawAddr::NONE, result: RecvResult::of(0, 0), meta: None }
+        Self { buffer, source: RawAddr::NO_NAME, result: RecvResult::of(0, 0, 0), meta: None }
     }
 
     /// The message, with its [datagrams](Message::datagrams) and a [reply](Message::reply).
@@ -92,7 +92,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn message(&self) -> Message<'_> {
-        let envelope = Envelope::new(self.source.lend(), self.meta());
+        let envelope = Envelope::new(self.source(), self.meta());
         Message::new(&self.buffer, &self.result, envelope, &[])
     }
 
@@ -128,7 +128,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn addr(&self) -> Option<SocketAddr> {
-        self.source.lend().get()
+        self.source().get()
     }
 
     /// The message's metadata.
@@ -162,28 +162,32 @@ impl<'a> RecvMsg<'a> {
     pub fn fill(&mut self, data: &[u8], source: Option<SocketAddr>, meta: RecvMeta) {
         let len = data.len().min(self.capacity());
         self.buffer[..len].copy_from_slice(&data[..len]);
-        self.result = RecvResult::of(data.len(), len);
-        self.source = RawAddr::new(source.as_ref());
+        let source_len = source.map_or(0, |source| encode_addr(&source, &mut self.source));
+        self.result = RecvResult::of(data.len(), len, source_len);
         self.meta = Some(meta);
     }
 
     /// Lends the memory that a receive writes to.
     #[inline]
     pub(crate) fn lend_to<'s>(&'s mut self, headers: &mut RecvHeaders<'s>) {
-        headers.push(&mut self.buffer, Some(self.source.name_mut()));
+        headers.push(&mut self.buffer, Some(&mut self.source));
     }
 
     /// Takes over the results of a receive into header `i`.
     #[inline]
     pub(crate) fn read_back(&mut self, headers: &RecvStorage, i: usize) {
         self.result = headers.result(i);
-        self.source.set_len(self.result.source_len);
         RecvMeta::decode(headers.control(i, &self.result), &mut self.meta);
     }
 
     /// Everything but the payload.
-    pub(super) fn attributes(&self) -> (RecvResult, RawAddr, RecvMeta) {
+    pub(super) fn attributes(&self) -> (RecvResult, Name, RecvMeta) {
         (self.result, self.source, *self.meta())
+    }
+
+    #[inline]
+    fn source(&self) -> RawAddr<'_> {
+        RawAddr::new(&self.source, self.result.source_len)
     }
 
     /// Capacity of the buffer in bytes.
@@ -198,7 +202,7 @@ impl fmt::Debug for RecvMsg<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvMsg")
             .field("capacity", &self.capacity())
-            .field("addr", &self.source.lend())
+            .field("addr", &self.source())
             .field("result", &self.result)
             .finish_non_exhaustive()
     }

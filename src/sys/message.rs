@@ -60,10 +60,10 @@ pub(crate) struct RecvResult {
 }
 
 impl RecvResult {
-    /// A message of `len` bytes, of which `copied` are in its buffers, without source and control data.
-    pub(crate) fn of(len: usize, copied: usize) -> Self {
+    /// A message of `len` bytes, of which `copied` are in its buffer, without control data.
+    pub(crate) fn of(len: usize, copied: usize, source_len: usize) -> Self {
         let truncated = copied < len;
-        Self { len: copied, truncated, control_truncated: false, source_len: 0, control_len: 0 }
+        Self { len: copied, truncated, control_truncated: false, source_len, control_len: 0 }
     }
 }
 

@@ -52,7 +52,7 @@ use self::windows as native;
 #[cfg(not(any(unix, windows)))]
 compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
 
-pub(crate) use self::addr::{RawAddr, RawAddrRef, decode_addr, decode_unix};
+pub(crate) use self::addr::{Name, RawAddr, decode_addr, decode_unix, encode_addr, encode_unix};
 pub(crate) use self::control_message::Layout;
 pub use self::control_message::{CONTROL_SPACE, ControlMessage, ControlMessages};
 pub(crate) use self::flags::Flags;

@@ -10,8 +10,8 @@ use mmsg::errors::PushError;
 use mmsg::offload::OffloadState;
 use mmsg::options::{Drops, Fragmentation};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta, SendMsg,
-    SendQueue, TransmitClock, UnixAddr,
+    Ancillary, Backend, BatchSocket, Ecn, MmsgBuf, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta,
+    SendMsg, SendQueue, TransmitClock, UnixAddr,
 };
 
 use crate::common::is_refused;
@@ -77,7 +77,12 @@ fn e13_no_public_type_or_error_prints_payload() {
     queue.push(&msg).expect("there is space");
     let (state, mut drops) = (OffloadState::new(&near).expect("a UDP socket"), Drops::new());
     drops.note(Some(1));
-    printed.debug(&queue).debug(&state).debug(&state.counters()).debug(&drops);
+    printed
+        .debug(&MmsgBuf::new())
+        .debug(&queue)
+        .debug(&state)
+        .debug(&state.counters())
+        .debug(&drops);
     printed.display(&state.gso_status());
     printed.debug(&Offload::new(near).expect("a UDP socket")).debug(&Offload::<()>::builder());
 

@@ -90,8 +90,9 @@ impl Store<u8> {
     #[cold]
     fn keep_name(&mut self, dest: UnixAddr<'_>) -> Dest<'static> {
         let start = self.last.len();
-        let name = RawAddr::of_unix(dest).unwrap_or(RawAddr::NONE);
-        self.last.extend_from_slice(name.as_bytes());
+        let mut name = RawAddr::NO_NAME;
+        let len = sys::encode_unix(dest, &mut name).unwrap_or(0);
+        self.last.extend_from_slice(&name[..len]);
         // SAFETY: invariant 1 of the stage.
         sys::decode_unix(unsafe { self.since(start) }).map_or(Dest::None, Dest::Unix)
     }
@@ -140,7 +141,8 @@ pub(super) fn cost_of_content(msg: &SendMsg<'_>) -> Result<usize, PushError> {
 #[inline]
 pub(super) fn cost_of_dest(dest: &Dest<'_>) -> Result<usize, PushError> {
     let Dest::Unix(dest) = dest else { return Ok(0) };
-    RawAddr::of_unix(*dest).map(|name| name.as_bytes().len()).ok_or(PushError::NoAddress)
+    let mut name = RawAddr::NO_NAME;
+    sys::encode_unix(*dest, &mut name).ok_or(PushError::NoAddress)
 }
 
 #[cold]

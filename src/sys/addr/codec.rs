@@ -21,7 +21,7 @@ use crate::sys::unix_addr::UnixAddr;
 
 /// Memory for one address of any datagram socket. A `sockaddr_un` has 110 bytes, and Linux returns one more for a path that
 /// fills it (unix(7), BUGS). The kernel writes at most `msg_namelen` bytes, and needs no alignment.
-pub(in crate::sys) type Name = [u8; NAME_LEN];
+pub(crate) type Name = [u8; NAME_LEN];
 pub(in crate::sys) const NAME_LEN: usize = 112;
 
 /// Bytes of `struct sockaddr_in` (RFC 3493 and every system's netinet/in.h).
@@ -60,7 +60,7 @@ fn family_of(bytes: [u8; 2]) -> i32 {
 
 /// Writes an Internet address and returns its length in bytes.
 #[inline]
-pub(in crate::sys) fn encode(addr: &SocketAddr, out: &mut Name) -> usize {
+pub(crate) fn encode(addr: &SocketAddr, out: &mut Name) -> usize {
     out[2..4].copy_from_slice(&addr.port().to_be_bytes());
     match addr {
         SocketAddr::V4(v4) => {
@@ -102,7 +102,7 @@ pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
 
 /// Writes the address of a Unix socket and returns its length in bytes. `None` for an unnamed socket; for a path that is
 /// empty, too long or has a zero byte; and for an abstract name that is too long or on a system without such names.
-pub(in crate::sys) fn encode_unix(addr: UnixAddr<'_>, out: &mut Name) -> Option<usize> {
+pub(crate) fn encode_unix(addr: UnixAddr<'_>, out: &mut Name) -> Option<usize> {
     let (lead, name) = match addr {
         // Windows has no Unix datagram sockets.
         UnixAddr::Path(path) if cfg!(has_descriptors) => {
@@ -161,7 +161,7 @@ pub(crate) fn decode_addr(bytes: &[u8]) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::{Dest, RawAddrRef};
+    use crate::sys::{Dest, RawAddr};
     use proptest::prelude::*;
     use socket2::SockAddr;
 
@@ -193,7 +193,7 @@ mod tests {
             let _ = decode(&bytes, len);
             let mut unix = bytes;
             unix[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, len % 100));
-            let _ = RawAddrRef::new(&unix, len).unix();
+            let _ = RawAddr::new(&unix, len).unix();
         }
     }
 
@@ -221,7 +221,7 @@ mod tests {
         for addr in addrs {
             let mut name = [0xEE; NAME_LEN];
             let len = encode_unix(addr, &mut name).expect("it has bytes");
-            let raw = RawAddrRef::new(&name, len);
+            let raw = RawAddr::new(&name, len);
             assert_eq!((raw.unix(), raw.get()), (Some(addr), None));
         }
     }
@@ -240,15 +240,15 @@ mod tests {
     #[test]
     fn an_unnamed_unix_address_takes_several_forms() {
         let mut name = [0; NAME_LEN];
-        assert_eq!(RawAddrRef::new(&name, 0).unix(), Some(UnixAddr::Unnamed));
+        assert_eq!(RawAddr::new(&name, 0).unix(), Some(UnixAddr::Unnamed));
         name[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, PATH));
-        assert_eq!(RawAddrRef::new(&name, PATH).unix(), Some(UnixAddr::Unnamed));
+        assert_eq!(RawAddr::new(&name, PATH).unix(), Some(UnixAddr::Unnamed));
         // A path that fills all the memory has no zero byte.
         name[PATH..].fill(b'x');
         let all = bytes_path(&name[PATH..]).expect("ASCII");
-        assert_eq!(RawAddrRef::new(&name, NAME_LEN).unix(), Some(UnixAddr::Path(all)));
+        assert_eq!(RawAddr::new(&name, NAME_LEN).unix(), Some(UnixAddr::Path(all)));
         name[..PATH].copy_from_slice(&family_bytes(numbers::AF_INET, V4_LEN));
-        assert_eq!(RawAddrRef::new(&name, V4_LEN).unix(), None);
+        assert_eq!(RawAddr::new(&name, V4_LEN).unix(), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::slice::ChunksExactMut;
 
-use crate::sys::addr::{NAME_LEN, Name, RawAddr, RawAddrRef};
+use crate::sys::addr::{NAME_LEN, Name, RawAddr};
 use crate::sys::control_message::{CONTROL_SPACE, Control};
 use crate::sys::message::RecvResult;
 use crate::sys::native::header::{Buffer, Header};
@@ -81,8 +81,8 @@ impl RecvStorage {
 
     /// The source of message `i` with this result. Valid if it was received into the storage.
     #[inline]
-    pub(crate) fn source(&self, i: usize, result: &RecvResult) -> RawAddrRef<'_> {
-        RawAddrRef::new(&self.names[i], result.source_len)
+    pub(crate) fn source(&self, i: usize, result: &RecvResult) -> RawAddr<'_> {
+        RawAddr::new(&self.names[i], result.source_len)
     }
 
     /// The control data of message `i` with this result. Valid if it was received into the storage.
@@ -255,10 +255,8 @@ impl Slots {
     }
 
     /// Sets the result and source of slot `i`, as a receive would.
-    pub(crate) fn set_received(&mut self, i: usize, result: RecvResult, source: &RawAddr) {
-        let (name, len) = source.name();
-        *self.storage.names.at(i) = *name;
-        let result = RecvResult { source_len: len, control_len: 0, ..result };
+    pub(crate) fn set_received(&mut self, i: usize, result: RecvResult, source: &Name) {
+        *self.storage.names.at(i) = *source;
         self.storage.headers.at(i).set_result(result);
         self.storage.touched = self.storage.touched.max(i + 1);
     }

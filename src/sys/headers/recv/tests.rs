@@ -10,11 +10,11 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
     storage.reserve(2).expect("there is memory");
     let (mut first, mut second) = ([0; 10], [0; 10]);
     let mut buffers = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
-    let mut sources = [RawAddr::NONE; 2];
+    let mut sources = [RawAddr::NO_NAME; 2];
     for _ in 0..2 {
         let mut headers = storage.begin();
         for (buffer, source) in buffers.iter_mut().zip(&mut sources) {
-            headers.push(buffer, Some(source.name_mut()));
+            headers.push(buffer, Some(source));
         }
         for i in 0..2 {
             let header = storage.headers.at(i);
@@ -35,7 +35,7 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
 fn e14_the_first_slot_begins_a_page_and_the_others_cache_lines() {
     for (count, len) in [(1, 1), (3, 1_500), (8, 65_535), (2, 4_096)] {
         let mut slots = Slots::try_new(count, len).expect("there is memory");
-        slots.set_received(count - 1, RecvResult::of(len, len), &RawAddr::NONE);
+        slots.set_received(count - 1, RecvResult::of(len, len, 0), &RawAddr::NO_NAME);
         assert_eq!((slots.len(), slots.slot_len()), (count, len));
         assert_eq!(slots.payload(0).as_ptr().addr() % 4_096, 0);
         for i in 0..count {
