@@ -119,11 +119,10 @@ impl RecvBatch {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        let slots_of_headers = Slots::try_new(slots, slot_len)?;
         let mut metas = Vec::new();
         metas.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
         metas.resize(slots, None);
-        Ok(Self { slots: slots_of_headers, len: 0, drained: false, metas })
+        Ok(Self { slots: Slots::try_new(slots, slot_len)?, len: 0, drained: false, metas })
     }
 
     /// The number of slots: how many messages fit.

@@ -1,5 +1,5 @@
 //! The headers of a batch to receive: their storage and results, a builder that points them at the caller's memory for one
-//! call, and the slots of a batch, which stay wired.
+//! call, and the slots of a batch, whose untouched headers stay wired.
 //!
 //! ```text
 //! headers  [ header 0  ][ header 1  ] ...   name, buffers, control: pointers
@@ -29,7 +29,7 @@ pub(crate) struct RecvStorage {
     headers: Zeroed<Header>,
     names: Zeroed<Name>,
     controls: Zeroed<Control>,
-    /// The number of headers, from the first, that a call may have written to since they were set.
+    /// The number of headers, from the first, that were never set or that a call may have written to since.
     touched: usize,
 }
 
@@ -192,7 +192,7 @@ const PAGE: usize = 4096;
 /// The alignment of the other slots: a cache line on most processors.
 const LINE: usize = 64;
 
-/// Memory for messages of up to `slot_len` bytes. Each slot has a header that is set up once.
+/// Memory for messages of up to `slot_len` bytes. Each slot has a header, which is set up again after a call has used it.
 ///
 /// ```text
 /// storage  the headers, each with memory for a source address and control data
@@ -204,9 +204,9 @@ const LINE: usize = 64;
 /// first slot begins a page, and the others begin cache lines. `payload` has a spare page for that: an allocation aligned
 /// to a page would be zeroed by writing to it, and unused slots would take memory.
 ///
-/// Invariant 3 (ARCHITECTURE.md): header `i` points at name `i`, buffer `i` and control `i`; buffer `i` points at slot `i`;
-/// nothing else points there. All of them are [`Zeroed`], so they stay in place when this moves. `storage` is never resized,
-/// and its headers never point elsewhere.
+/// Invariant 3 (ARCHITECTURE.md): from `touched` on, header `i` points at name `i`, buffer `i` and control `i`, and buffer `i`
+/// at slot `i`; nothing else points there. All of them are [`Zeroed`], so they stay in place when this moves. `storage` is never resized,
+/// and a header never points elsewhere.
 #[derive(Debug)]
 pub(crate) struct Slots {
     storage: RecvStorage,
@@ -227,27 +227,25 @@ impl Slots {
     /// `OutOfMemory`.
     pub(crate) fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
         let stride = slot_len.next_multiple_of(LINE);
+        let (buffers, mut storage) = (Zeroed::try_new(slots)?, RecvStorage::new());
+        storage.resize(slots)?;
+        storage.touched = slots;
         let payload = Zeroed::<u8>::try_new(slots * stride + PAGE)?;
         let offset = payload.pointer(0).cast_const().align_offset(PAGE).min(PAGE);
-        let (storage, buffers) = (RecvStorage::new(), Zeroed::try_new(slots)?);
-        let mut new = Self { storage, buffers, payload, offset, stride, slot_len };
-        new.storage.resize(slots)?;
-        for i in 0..slots {
-            let slot = new.payload.pointer(offset + i * stride);
-            *new.buffers.at(i) = Buffer::new(slot, slot_len);
-            new.storage.headers.at(i).set_buffers(new.buffers.pointer(i), 1);
-        }
-        new.storage.touched = slots;
-        Ok(new)
+        Ok(Self { storage, buffers, payload, offset, stride, slot_len })
     }
 
-    /// The headers of `count` slots from `first` on, for the call. Sets the fields that earlier calls overwrote.
+    /// The headers of `count` slots from `first` on, for the call. Sets up those that earlier calls touched; at first, all.
     #[inline]
     pub(crate) fn wired(&mut self, first: usize, count: usize) -> WiredRecvs<'_> {
         let RecvStorage { headers, names, controls, touched } = &mut self.storage;
         for i in first..*touched {
+            // Calls do not change the buffer. Writing it fetches its cache line while the others are fetched; the kernel
+            // would wait for it.
+            let slot = self.payload.pointer(self.offset + i * self.stride);
+            *self.buffers.at(i) = Buffer::new(slot, self.slot_len);
             let header = headers.at(i);
-            debug_assert!(std::ptr::eq(header.buffers().0, self.buffers.pointer(i)));
+            header.set_buffers(self.buffers.pointer(i), 1);
             reset(header, names.pointer(i).cast(), controls.pointer(i).cast());
         }
         // SAFETY: invariant 3; `self` is borrowed exclusively until the call has returned.
