@@ -133,7 +133,7 @@ impl MmsgBuf {
         self.recv.reserve(offered)?;
         let mut headers = self.recv.begin();
         for buffer in &mut buffers[..offered] {
-            headers.push(buffer, None);
+            headers.push(buffer);
         }
         let taken = sys::recv(socket, headers.wired(), flags)?;
         for (i, buffer) in buffers[..taken.count].iter().enumerate() {

@@ -1,9 +1,13 @@
 //! Which offloads to turn on for a socket.
 
 use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::counters::AtomicCounters;
 use super::state::OffloadState;
-use super::status::conflicting_option;
+use super::status::{Status, Switch, conflicting_option};
+use crate::ancillary::Ancillary;
 use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 
 /// The offloads that an [`Offload`](crate::Offload) turns on: GSO and GRO by default.
@@ -77,11 +81,27 @@ impl OffloadBuilder {
     ///
     /// The errors of [`build`](Self::build).
     pub fn build_state(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<OffloadState> {
-        if let Some((option, value)) = conflicting_option(sys::borrow(socket)) {
+        let socket = sys::borrow(socket);
+        if let Some((option, value)) = conflicting_option(socket) {
             let reason = format!("{option} is {value} on the socket: with Offload it must be 0");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        OffloadState::with(sys::borrow(socket), self.gso, self.max_segments, self.gro)
+        let state = OffloadState {
+            status: Status::new(socket),
+            max_segments: self.max_segments,
+            gro: AtomicBool::new(false),
+            rejects_tos: AtomicBool::new(false),
+            peer_is_v4: OnceLock::new(),
+            counters: AtomicCounters::default(),
+        };
+        state.set_gso(self.gso);
+        if self.gro && Switch::get() != Switch::Off {
+            let is_on = Ancillary::GRO.enable(&socket)?.contains(Ancillary::GRO);
+            state.gro.store(is_on, Ordering::Relaxed);
+        } else {
+            state.disable_gro(&socket)?;
+        }
+        Ok(state)
     }
 }
 

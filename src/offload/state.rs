@@ -5,8 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counters::{AtomicCounters, Counters, RecvTotals};
-use super::status::{GsoStatus, Status, Switch};
-use crate::ancillary::Ancillary;
+use super::status::{GsoStatus, Status};
 use crate::arena;
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
@@ -41,7 +40,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 pub struct OffloadState {
     pub(super) status: Status,
     pub(super) max_segments: usize,
-    gro: AtomicBool,
+    pub(super) gro: AtomicBool,
     pub(super) rejects_tos: AtomicBool,
     /// Whether the peer of a connected socket has an IPv4 address, once asked for.
     pub(super) peer_is_v4: OnceLock<bool>,
@@ -49,35 +48,6 @@ pub struct OffloadState {
 }
 
 impl OffloadState {
-    /// Turns the offloads on where the kernel supports them.
-    ///
-    /// # Errors
-    ///
-    /// The system's error.
-    pub(super) fn with(
-        socket: BorrowedSocket<'_>,
-        gso: bool,
-        max_segments: usize,
-        gro: bool,
-    ) -> io::Result<Self> {
-        let state = Self {
-            status: Status::new(socket),
-            max_segments,
-            gro: AtomicBool::new(false),
-            rejects_tos: AtomicBool::new(false),
-            peer_is_v4: OnceLock::new(),
-            counters: AtomicCounters::default(),
-        };
-        state.set_gso(gso);
-        if gro && Switch::get() != Switch::Off {
-            let is_on = Ancillary::GRO.enable(&socket)?.contains(Ancillary::GRO);
-            state.gro.store(is_on, Ordering::Relaxed);
-        } else {
-            state.disable_gro(&socket)?;
-        }
-        Ok(state)
-    }
-
     /// The socket with this state, for one or more calls. Creating it is free.
     ///
     /// ```

@@ -54,7 +54,6 @@ use crate::sys::{Name, RawAddr, RecvHeaders, RecvResult, RecvStorage, encode_add
 #[doc(alias("msghdr", "mmsghdr", "recvmsg"))]
 pub struct RecvMsg<'a> {
     buffer: IoSliceMut<'a>,
-    /// Written by the kernel.
     source: Name,
     result: RecvResult,
     meta: Option<RecvMeta>,
@@ -167,16 +166,17 @@ impl<'a> RecvMsg<'a> {
         self.meta = Some(meta);
     }
 
-    /// Lends the memory that a receive writes to.
+    /// Lends the buffer to a receive.
     #[inline]
     pub(crate) fn lend_to<'s>(&'s mut self, headers: &mut RecvHeaders<'s>) {
-        headers.push(&mut self.buffer, Some(&mut self.source));
+        headers.push(&mut self.buffer);
     }
 
     /// Takes over the results of a receive into header `i`.
     #[inline]
     pub(crate) fn read_back(&mut self, headers: &RecvStorage, i: usize) {
         self.result = headers.result(i);
+        self.source = *headers.name(i);
         RecvMeta::decode(headers.control(i, &self.result), &mut self.meta);
     }
 

@@ -79,13 +79,19 @@ impl RecvStorage {
         self.headers[i].result()
     }
 
-    /// The source of message `i` with this result. Valid if it was received into the storage.
+    /// The memory that the source of message `i` was written to.
     #[inline]
-    pub(crate) fn source(&self, i: usize, result: &RecvResult) -> RawAddr<'_> {
-        RawAddr::new(&self.names[i], result.source_len)
+    pub(crate) fn name(&self, i: usize) -> &Name {
+        &self.names[i]
     }
 
-    /// The control data of message `i` with this result. Valid if it was received into the storage.
+    /// The source of message `i` with this result.
+    #[inline]
+    pub(crate) fn source(&self, i: usize, result: &RecvResult) -> RawAddr<'_> {
+        RawAddr::new(self.name(i), result.source_len)
+    }
+
+    /// The control data of message `i` with this result.
     #[inline]
     pub(crate) fn control(&self, i: usize, result: &RecvResult) -> &[u8] {
         &self.controls[i].0[..result.control_len]
@@ -103,14 +109,10 @@ pub(crate) struct RecvHeaders<'a> {
 }
 
 impl<'a> RecvHeaders<'a> {
-    /// Points the next header at a message's buffer, and at memory for its source: the storage's own if the caller gives
-    /// none. The caller has reserved capacity.
+    /// Points the next header at a message's buffer. The caller has reserved capacity.
     #[inline]
-    pub(crate) fn push(&mut self, buffer: &'a mut IoSliceMut<'_>, source: Option<&'a mut Name>) {
-        let name = match source {
-            Some(name) => name.as_mut_ptr(),
-            None => self.storage.names.pointer(self.len).cast(),
-        };
+    pub(crate) fn push(&mut self, buffer: &'a mut IoSliceMut<'_>) {
+        let name = self.storage.names.pointer(self.len).cast();
         let control = self.storage.controls.pointer(self.len).cast();
         let header = self.storage.headers.at(self.len);
         // std documents that an `IoSliceMut` has the layout of a `Buffer`.

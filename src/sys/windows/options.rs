@@ -44,10 +44,7 @@ pub(crate) fn option(socket: BorrowedSocket<'_>, name: Option<OptionName>) -> io
     if name == crate::sys::numbers::SEGMENT && crate::sys::fault::segments() {
         return Ok(0);
     }
-    let mut value = 0;
-    // SAFETY: any bytes are a valid number.
-    unsafe { read_option(socket, name.ok_or(io::ErrorKind::Unsupported)?, &mut value)? };
-    Ok(value)
+    option_bytes(socket, name).map(i32::from_ne_bytes)
 }
 
 /// Reads an option of `N` bytes. Bytes that the system does not return are zero.

@@ -10,12 +10,9 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
     storage.reserve(2).expect("there is memory");
     let (mut first, mut second) = ([0; 10], [0; 10]);
     let mut buffers = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
-    let mut sources = [RawAddr::NO_NAME; 2];
     for _ in 0..2 {
         let mut headers = storage.begin();
-        for (buffer, source) in buffers.iter_mut().zip(&mut sources) {
-            headers.push(buffer, Some(source));
-        }
+        buffers.iter_mut().for_each(|buffer| headers.push(buffer));
         for i in 0..2 {
             let header = storage.headers.at(i);
             let result = header.result();
