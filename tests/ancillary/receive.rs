@@ -163,24 +163,6 @@ fn drops_are_counted_exactly_and_since_the_start() {
 }
 
 #[test]
-fn r4_a_coalesced_message_is_split_in_every_way_to_receive() {
-    for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (udp4(), dual_stack())] {
-        let dest = if addr(&from).is_ipv4() { at("127.0.0.1", &to) } else { addr(&to) };
-        enable_all(&to, Ancillary::GRO);
-        for way in Way::ALL {
-            let payload: Vec<u8> = (0..2000u32).map(|i| i as u8).collect();
-            for size in [1999u16, 1000, 999, 333] {
-                send(&from, dest, &payload, SendMeta::new().with_segment_size(size));
-                let got = way.receive(&to, 1).remove(0);
-                assert!(!got.truncated && !got.control_truncated);
-                assert_eq!(got.meta.segment_size, Some(size), "{way:?}");
-                assert!(got.datagrams.iter().map(Vec::as_slice).eq(payload.chunks(size.into())));
-            }
-        }
-    }
-}
-
-#[test]
 fn r5_the_segment_size_comes_as_a_c_int() {
     let (from, to) = (udp4(), udp4());
     enable_all(&to, Ancillary::GRO);

@@ -3,7 +3,6 @@
 use std::io::IoSliceMut;
 use std::net::UdpSocket;
 
-use mmsg::control::ControlBuf;
 use mmsg::{BatchSocket, Message, RecvBatch, SendMsg};
 
 use crate::common::linux::set_option;
@@ -59,25 +58,4 @@ fn r2_arenas_and_batches_have_whole_control_space_for_every_message() {
         let received = socket.recv_slices(&mut buffers, &mut |i, message| check(i, message));
         assert_eq!(received.expect("they are there"), count);
     }
-}
-
-#[test]
-fn r2_a_send_after_one_with_control_data_has_none() {
-    let (from, to) = (udp4(), udp4());
-    set_option(&to, libc::IPPROTO_IP, libc::IP_RECVTTL, 1).expect("an option of every Linux");
-    let mut control = ControlBuf::new();
-    control.push(libc::IPPROTO_IP, libc::IP_TTL, &9i32.to_ne_bytes()).expect("there is space");
-    let plain = SendMsg::to(addr(&to), b"plain");
-    let rich = plain.with_control(&control);
-    for msgs in [[rich; 3], [plain; 3], [plain, rich, plain], [rich, plain, rich]] {
-        assert_eq!(from.send_batch(&msgs).expect("they are taken"), 3);
-    }
-    settle();
-    let mut batch = RecvBatch::new(12, 16);
-    assert_eq!(to.recv_into(&mut batch).expect("they are there"), 12);
-    let ttl = |m: mmsg::Message<'_>| {
-        m.control_messages().next().and_then(|c| Some(i32::from_ne_bytes(c.data.try_into().ok()?)))
-    };
-    let expected = [9, 9, 9, 64, 64, 64, 64, 9, 64, 9, 64, 9];
-    assert!(batch.messages().map(ttl).eq(expected.map(Some)));
 }
