@@ -9,7 +9,7 @@ use super::coalesce::{
 };
 use super::msg::SendMsg;
 use crate::ancillary::invalid;
-use crate::sys::{self, BorrowedSocket, Dest, Families, OpenHeader, Payload, SendHeaders};
+use crate::sys::{self, BorrowedSocket, Dest, Families, OpenHeader, Payload, SendHeaders, numbers};
 
 /// Fills headers with messages in order, as many as there is room for. Without `segmenting` each message has a header and
 /// the options that it asks for. With it, messages form GSO batches, and `batches` describes each header.
@@ -32,7 +32,8 @@ pub(crate) fn wire<'a>(
     let mut rest = msgs;
     while let (false, [first, ..]) = (headers.is_full(), rest) {
         let is_first = headers.len() == 0;
-        let mapped = sys::mapped(socket, &first.dest, &mut is_v6);
+        let takes_any = numbers::V6_SOCKETS_TAKE_V4;
+        let mapped = if takes_any { None } else { sys::mapped(socket, &first.dest, &mut is_v6) };
         let dest = mapped.as_ref().unwrap_or(&first.dest);
         let Some(mut header) = headers.open(dest, first.payload) else {
             let reason = "SendMsg::unix_dest is not a valid Unix address on this platform";

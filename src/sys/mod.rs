@@ -87,16 +87,14 @@ pub(crate) fn set_option(
     set_option_bytes(socket, name, &value.to_ne_bytes())
 }
 
-/// The destination in the form that the socket needs, if that is another one. `is_v6` keeps what the socket is.
-#[inline]
+/// An IPv4 destination as an IPv6 socket needs it on the platforms whose IPv6 sockets take no other. `is_v6` keeps what the
+/// socket is.
+#[cold]
 pub(crate) fn mapped(
     socket: BorrowedSocket<'_>,
     dest: &Dest<'_>,
     is_v6: &mut Option<bool>,
 ) -> Option<Dest<'static>> {
-    if numbers::V6_SOCKETS_TAKE_V4 {
-        return None;
-    }
     let mapped = dest.mapped()?;
     let ask = || SockRef::from(&socket).local_addr().is_ok_and(|local| local.is_ipv6());
     is_v6.get_or_insert_with(ask).then_some(mapped)
