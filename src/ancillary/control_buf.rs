@@ -55,11 +55,6 @@ impl ControlBuf {
         Ok(())
     }
 
-    /// Removes all messages.
-    pub fn clear(&mut self) {
-        self.len = 0;
-    }
-
     /// The messages, in order.
     #[must_use]
     pub fn messages(&self) -> ControlMessages<'_> {

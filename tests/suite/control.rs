@@ -24,7 +24,7 @@ fn ask(socket: &UdpSocket, level: i32, options: &[i32]) {
 }
 
 fn control(messages: &[(i32, i32, &[u8])]) -> ControlBuf {
-    let mut control = ControlBuf::new();
+    let mut control = ControlBuf::default();
     for (level, ty, data) in messages {
         control.push(*level, *ty, data).expect("there is space");
     }

@@ -207,6 +207,11 @@ mod tests {
         let address = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 192, 0, 2, 7];
         assert_eq!(name[..V6_LEN], [&family[..], &[0, 9], &[0; 4], &address, &[0; 4]].concat());
         assert_eq!(Dest::Addr(mapped).mapped(), None);
+        for (ip, expected) in [("127.0.0.1:0", None), ("[::1]:0", Some(Dest::Addr(mapped)))] {
+            let Ok(socket) = std::net::UdpSocket::bind(ip) else { continue };
+            let socket = crate::sys::borrow(&socket);
+            assert_eq!(crate::sys::mapped(socket, &Dest::Addr(to), &mut None), expected);
+        }
     }
 
     #[cfg(has_descriptors)]
