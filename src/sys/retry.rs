@@ -9,8 +9,9 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use socket2::SockRef;
+use socket2::{SockRef, Socket};
 
 #[cfg(any(test, fuzzing))]
 use super::fault;
@@ -125,10 +126,8 @@ pub(crate) fn recv(
         Ok(taken) => taken,
         Err(error) => {
             let unrelated = |error: &io::Error| native::icmp::is_unrelated(socket, error);
-            let no_wait = flags | Flags::DONT_WAIT;
-            let may_wait = !flags.contains(Flags::DONT_WAIT);
-            retry(socket, Direction::Receive, may_wait, error, unrelated, |waits| {
-                recv_once(socket, &mut wired, if waits { flags } else { no_wait })
+            retry(socket, Socket::read_timeout, flags, error, unrelated, |flags| {
+                recv_once(socket, &mut wired, flags)
             })?
         }
     };
@@ -140,8 +139,8 @@ pub(crate) fn recv(
     Ok(before.map_or(taken, |count| Taken { count, drained: false }))
 }
 
-/// Receives by the backend in use. The single-message calls move one message, which costs less, and replace the others where these
-/// are missing.
+/// Receives by the backend in use. The single-message calls move one message, which costs less, and replace the others
+/// where these are missing.
 #[inline(always)]
 fn recv_once(
     socket: BorrowedSocket<'_>,
@@ -198,10 +197,8 @@ pub(crate) fn send(
             // The other errors of a connected socket are about its peer, so the caller gets them.
             (has_dest || is_too_big) && native::icmp::may_be_unrelated(socket, error)
         };
-        let no_wait = flags | Flags::DONT_WAIT;
-        let may_wait = !flags.contains(Flags::DONT_WAIT);
-        retry(socket, Direction::Send, may_wait, error, unrelated, |waits| {
-            send_once(socket, &mut wired, if waits { flags } else { no_wait })
+        retry(socket, Socket::write_timeout, flags, error, unrelated, |flags| {
+            send_once(socket, &mut wired, flags)
         })
     })
 }
@@ -235,30 +232,36 @@ fn send_once(
 /// the socket.
 const MAX_RETRIES: usize = 1_000;
 
-/// Repeats a call while it fails by a signal or by an ICMP error that `is_unrelated`. Tells `call` whether it may wait.
+/// Repeats a call while it fails by a signal or by an ICMP error that `is_unrelated`. `timeout` reads the socket's timeout
+/// for such calls (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
 #[cold]
 fn retry<T>(
     socket: BorrowedSocket<'_>,
-    direction: Direction,
-    may_wait: bool,
+    timeout: fn(&Socket) -> io::Result<Option<Duration>>,
+    flags: Flags,
     mut error: io::Error,
     mut is_unrelated: impl FnMut(&io::Error) -> bool,
-    mut call: impl FnMut(bool) -> io::Result<T>,
+    mut call: impl FnMut(Flags) -> io::Result<T>,
 ) -> io::Result<T> {
     let interrupted = || io::Error::from(io::ErrorKind::Interrupted);
+    let may_wait = !flags.contains(Flags::DONT_WAIT);
+    let has_timeout = || {
+        let timeout = timeout(&SockRef::from(&socket)).ok().flatten();
+        timeout.is_some() && native::waits(socket) != Some(false)
+    };
     let mut tries = 0;
     loop {
         let by_signal = error.kind() == io::ErrorKind::Interrupted;
         if !by_signal && !is_unrelated(&error) {
             return Err(error);
         }
-        let timed = may_wait && has_timeout(socket, direction);
+        let timed = may_wait && has_timeout();
         let is_enough = tries == MAX_RETRIES && !(may_wait && native::waits(socket) == Some(true));
         if timed && by_signal || is_enough {
             return Err(interrupted());
         }
         tries += usize::from(!by_signal);
-        match call(!timed) {
+        match call(if timed { flags | Flags::DONT_WAIT } else { flags }) {
             // The first wait used up part of the timeout, so the repeated call did not wait: the caller decides.
             Err(error) if timed && error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(interrupted());
@@ -267,23 +270,6 @@ fn retry<T>(
             sent => return sent,
         }
     }
-}
-
-/// The direction of a call.
-#[derive(Clone, Copy)]
-enum Direction {
-    Receive,
-    Send,
-}
-
-/// Whether the socket has a timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and is not known to be non-blocking.
-fn has_timeout(socket: BorrowedSocket<'_>, direction: Direction) -> bool {
-    let handle = SockRef::from(&socket);
-    let timeout = match direction {
-        Direction::Receive => handle.read_timeout(),
-        Direction::Send => handle.write_timeout(),
-    };
-    timeout.is_ok_and(|timeout| timeout.is_some()) && native::waits(socket) != Some(false)
 }
 
 /// The number of messages that came before a shutdown, if the socket was shut down.
