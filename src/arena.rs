@@ -166,7 +166,7 @@ impl MmsgBuf {
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
-        segmenting: Segmenting<'_>,
+        segmenting: &Segmenting<'_>,
         flags: Flags,
     ) -> GsoSend<'_> {
         self.batches.clear();
@@ -183,7 +183,7 @@ impl MmsgBuf {
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
-        segmenting: Segmenting<'_>,
+        segmenting: &Segmenting<'_>,
         flags: Flags,
     ) -> io::Result<usize> {
         let joins = segmenting.max_segments > 1 && msgs.len() > 1;

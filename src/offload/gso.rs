@@ -40,7 +40,7 @@ impl OffloadState {
         let (tos, peer_is_v4) = (self.sends_tos(), &self.peer_is_v4);
         let segmenting = Segmenting { max_segments, tos, rejected: &[], peer_is_v4 };
         let mut call = Call { state: self, arena, socket };
-        let offered = call.offer(msgs, segmenting, Flags::NONE);
+        let offered = call.offer(msgs, &segmenting, Flags::NONE);
         if offered.messages == msgs.len() {
             return Ok(msgs.len());
         }
@@ -88,7 +88,12 @@ impl Call<'_> {
     /// Offers messages to the kernel, and counts those it takes. A message that must be segmented in user space is sent
     /// alone.
     #[inline(always)]
-    fn offer(&mut self, msgs: &[SendMsg<'_>], segmenting: Segmenting<'_>, flags: Flags) -> Offered {
+    fn offer(
+        &mut self,
+        msgs: &[SendMsg<'_>],
+        segmenting: &Segmenting<'_>,
+        flags: Flags,
+    ) -> Offered {
         let own_size = || own_segment_size(&msgs[0]).map(usize::from);
         let must_split = |size: &usize| !segmenting.permits(&msgs[0], *size);
         let is_restricted = segmenting.max_segments == 0 || !segmenting.rejected.is_empty();
@@ -141,7 +146,7 @@ impl Call<'_> {
             };
             let Lessons { max_segments, tos, ref rejected, .. } = lessons;
             let segmenting = Segmenting { max_segments, tos, rejected, ..start };
-            offered = self.offer(&msgs[sent..], segmenting, flags);
+            offered = self.offer(&msgs[sent..], &segmenting, flags);
         }
     }
 
@@ -217,7 +222,7 @@ impl Call<'_> {
         &mut self,
         msg: &SendMsg<'_>,
         size: usize,
-        segmenting: Segmenting<'_>,
+        segmenting: &Segmenting<'_>,
         flags: Flags,
     ) -> io::Result<Offered> {
         if msg.len() > MAX_BATCH_BYTES {
@@ -246,7 +251,7 @@ impl Call<'_> {
         msg: &SendMsg<'m>,
         data: &'m [u8],
         size: usize,
-        segmenting: Segmenting<'_>,
+        segmenting: &Segmenting<'_>,
         flags: Flags,
     ) -> Offered {
         let mut row = row::row();

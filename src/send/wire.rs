@@ -25,7 +25,7 @@ pub(crate) fn wire<'a>(
     batches: &mut Vec<GsoBatch>,
     socket: BorrowedSocket<'_>,
     msgs: &'a [SendMsg<'a>],
-    segmenting: Option<Segmenting<'_>>,
+    segmenting: Option<&Segmenting<'_>>,
 ) -> io::Result<()> {
     let mut encoder = Encoder { socket, segmenting, last: None };
     let mut is_v6 = None;
@@ -39,7 +39,7 @@ pub(crate) fn wire<'a>(
             let reason = "SendMsg::unix_dest is not a valid Unix address on this platform";
             return unless_first(is_first, invalid(reason));
         };
-        let batch = match &segmenting {
+        let batch = match segmenting {
             None => None,
             Some(segmenting) => match gso_batch(&mut header, rest, segmenting) {
                 None => break,
@@ -143,7 +143,7 @@ fn copy(msg: &SendMsg<'_>, free: &mut &mut [u8]) {
 /// Writes options as control messages. Consecutive messages usually have the same options, and then share them.
 struct Encoder<'s, 'a> {
     socket: BorrowedSocket<'s>,
-    segmenting: Option<Segmenting<'s>>,
+    segmenting: Option<&'s Segmenting<'s>>,
     last: Option<Encoded<'a>>,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Encoder<'_, 'a> {
         segment_size: Option<u16>,
     ) -> io::Result<()> {
         let (mut options, raw) = (msg.options(), msg.raw_control());
-        if let Some(segmenting) = &self.segmenting {
+        if let Some(segmenting) = self.segmenting {
             options.tos = options.tos.filter(|_| segmenting.tos);
             // Beside a raw one it stays: the same option twice is an error.
             if !has_raw_segment_size(msg) {

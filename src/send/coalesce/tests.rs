@@ -172,9 +172,9 @@ fn check_headers(msgs: &[SendMsg<'_>], max_segments: usize) {
         storage.reserve(msgs.len(), COPIES).expect("there is memory");
         let (mut headers, mut batches) = (storage.begin(), Vec::new());
         let peer_is_v4 = &OnceLock::new();
-        let wiring = Some(Segmenting { max_segments, tos: true, rejected: &[], peer_is_v4 });
-        let wired =
-            SOCKET.with(|socket| wire(&mut headers, &mut batches, borrow(socket), msgs, wiring));
+        let wiring = Segmenting { max_segments, tos: true, rejected: &[], peer_is_v4 };
+        let wired = SOCKET
+            .with(|socket| wire(&mut headers, &mut batches, borrow(socket), msgs, Some(&wiring)));
         assert_eq!(headers.len(), batches.len());
         let bytes: usize = msgs.iter().map(SendMsg::len).sum();
         let mut rest = msgs;
