@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::control::ControlBuf;
 use crate::send::row;
-use crate::{Ecn, RecvMeta};
+use crate::{Ecn, RecvMeta, UnixAddr};
 
 #[derive(Clone, Debug)]
 struct Pushed {
@@ -42,7 +42,7 @@ fn pushed() -> impl Strategy<Value = Pushed> {
     // Mostly equal to the previous message.
     let len = prop_oneof![4 => Just(3usize), 1 => 0..5usize];
     let ecn = prop_oneof![3 => Just(None), 1 => Just(Some(Ecn::Ect0))];
-    let options = prop_oneof![3 => Just(0usize), 1 => 0..5usize];
+    let options = prop_oneof![3 => Just(0usize), 1 => 0..6usize];
     let dest = prop_oneof![2 => Just(1usize), 1 => 0..5usize];
     (dest, len, ecn, options, any::<bool>()).prop_map(|(dest, len, ecn, options, gathered)| {
         Pushed { dest: dests()[dest], len, ecn, options, gathered }
@@ -61,11 +61,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A queued message: destination, payload, options.
-type Seen = (Option<SocketAddr>, Vec<u8>, SendMeta);
+/// A queued message: destinations of both kinds, payload, options.
+type Seen = (Option<SocketAddr>, String, Vec<u8>, SendMeta);
 
 fn seen(msg: &SendMsg<'_>) -> Seen {
-    (msg.dest(), msg.slices().flatten().copied().collect(), msg.meta())
+    let unix = format!("{:?}", msg.unix_dest());
+    (msg.dest(), unix, msg.slices().flatten().copied().collect(), msg.meta())
 }
 
 /// Calls `then` with the message, whose bytes begin with `number`.
@@ -82,6 +83,7 @@ fn with_msg<R>(pushed: &Pushed, number: u8, then: impl FnOnce(SendMsg<'_>) -> R)
         0 => msg,
         1 | 2 => msg.with_meta(&metas[pushed.options - 1]),
         3 => msg.with_reply(&received),
+        4 => msg.with_unix_dest(UnixAddr::Abstract(&data)).with_meta(&metas[1]),
         _ => msg.with_reply(&received).with_meta(&metas[0]),
     })
 }
@@ -105,7 +107,7 @@ proptest! {
                     }
                 }),
                 Step::PushWith(pushed, len, spare) => with_msg(&pushed, number, |msg| {
-                    let fits = SendQueue::cost(&msg) + len + spare <= capacity - count(&twin);
+                    let fits = SendQueue::cost(&msg).saturating_add(len + spare) <= capacity - count(&twin);
                     let write = |space: &mut [u8]| {
                         assert_eq!(space.len(), len + spare);
                         space.fill(number);
@@ -113,17 +115,18 @@ proptest! {
                     };
                     assert_eq!(queue.push_with(&msg, len + spare, write).is_ok(), fits);
                     if fits {
-                        let (dest, data, meta) = seen(&msg);
+                        let (dest, unix, data, meta) = seen(&msg);
                         let written = [data, vec![number; len]].concat();
-                        twin.push_back(((dest, written, meta), SendQueue::cost(&msg) + len));
+                        twin.push_back(((dest, unix, written, meta), SendQueue::cost(&msg) + len));
                     }
                 }),
                 Step::PushToAll(pushed, dests_count) => with_msg(&pushed, number, |msg| {
                     let to = dests().into_iter().flatten().cycle().take(dests_count);
                     let mut after = twin.clone();
                     for (i, dest) in to.clone().enumerate() {
+                        let msg = msg.with_dest(dest);
                         let cost = if i == 0 { SendQueue::cost(&msg) } else { SendQueue::OVERHEAD };
-                        after.push_back((seen(&msg.with_dest(dest)), cost));
+                        after.push_back((seen(&msg), cost));
                     }
                     let fits = count(&after) <= capacity;
                     assert_eq!(queue.push_to_all(&msg, to).is_ok(), fits);
