@@ -9,10 +9,7 @@ mod common;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use mmsg::{
-    Ancillary, BatchSocket, Ecn, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMeta, RecvMsg,
-    SendMeta, SendMsg,
-};
+use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvBatch, RecvMeta, SendMeta, SendMsg};
 
 use common::recv::payloads;
 use common::sockets::{addr, dual_stack, settle, udp4, udp6};
