@@ -5,7 +5,6 @@
 //! control messages, in both directions.
 
 mod control_buf;
-mod control_writer;
 mod ecn;
 mod options;
 mod recv_meta;
