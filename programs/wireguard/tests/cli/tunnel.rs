@@ -225,11 +225,12 @@ fn nodes_end_while_packets_pass() {
     with_nodes(test, |far| {
         let (near, there) = nodes(test, &far, FAR.into(), [&[], &[]]);
         datagrams_pass(&far, [1].into_iter());
-        let (here, to) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));
-        let to = to.local_addr().unwrap();
+        let (here, sink) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));
+        let to = sink.local_addr().unwrap();
         thread::scope(|scope| {
             // Until the device is gone.
             scope.spawn(|| while here.send_to(&[0; 1000], to).is_ok() {});
+            receive(&sink, &mut [0; 2048]).expect("packets pass");
             let counters = near.stop();
             assert!(number(&counters, "tun read: packets") > 1, "{counters}");
         });
