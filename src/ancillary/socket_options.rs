@@ -191,9 +191,6 @@ fn set(
         Err(error) => return Err(error),
     }
     let is_on = sys::option(socket, name).map_or(true, |now| option.is_on(now));
-    if !is_on {
-        let _ = sys::set_option(socket, name, before);
-    }
     Ok(is_on.then_some((name, before)))
 }
 

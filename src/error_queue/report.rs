@@ -93,9 +93,7 @@ impl Report {
         let (mut error, mut stamps) = (None, (None, None));
         for message in control {
             match Some((message.level, message.ty)) {
-                numbers::ERROR_V4 | numbers::ERROR_V6 if message.data.len() >= 16 => {
-                    error = Some(message.data);
-                }
+                numbers::ERROR_V4 | numbers::ERROR_V6 => error = Some(message.data),
                 numbers::TIMESTAMPING => stamps = timestamping(message.data),
                 _ => {}
             }

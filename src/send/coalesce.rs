@@ -120,8 +120,7 @@ pub(crate) fn has_raw_segment_size(msg: &SendMsg<'_>) -> bool {
 /// Whether the message's options mean the same for a whole batch, and leave space for a segment size.
 fn may_join(msg: &SendMsg<'_>) -> bool {
     let control = msg.raw_control();
-    !matches!(msg.dest, Dest::Unix(_))
-        && msg.segment_option().is_none()
+    msg.segment_option().is_none()
         && msg.meta.is_none_or(|meta| meta.timestamp_id.is_none())
         && control.len() <= CONTROL_SPACE / 2
         && !has(control, &[numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER])

@@ -9,8 +9,6 @@ use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::slice;
 
-use super::numbers::MAX_BATCH;
-
 /// Types for which any bytes are a valid value, zeros included.
 ///
 /// # Safety
@@ -140,5 +138,5 @@ pub(super) fn grow(
     needed: usize,
     resize: impl FnOnce(usize) -> io::Result<()>,
 ) -> io::Result<()> {
-    if needed <= capacity { Ok(()) } else { resize(needed.next_power_of_two().min(MAX_BATCH)) }
+    if needed <= capacity { Ok(()) } else { resize(needed.next_power_of_two()) }
 }
