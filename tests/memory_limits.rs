@@ -138,34 +138,42 @@ fn d15_a_queue_without_memory_is_an_error_and_unchanged() {
 
 #[test]
 fn g8_a_queue_holds_at_most_six_times_its_bound() {
-    const BOUND: usize = 1 << 20;
     let (meta, data) = (SendMeta::new().with_hop_limit(1), vec![0; 60_000]);
-    let before = HELD.get();
-    let mut queue = SendQueue::new(BOUND);
-    let large = SendMsg::new(&data);
     let small = SendMsg::new(&data[..100]);
     let kinds = [
-        large,
+        SendMsg::new(&data),
         small,
         small.with_meta(&meta),
         SendMsg::new(&[]).with_meta(&meta),
         SendMsg::new(&[]),
     ];
+    let before = HELD.get();
     let held = || HELD.get().wrapping_sub(before);
-    for (stages, kind) in (0..4).flat_map(|_| kinds).enumerate() {
-        while queue.push(&kind).is_ok() {}
-        assert!(held() <= 6 * BOUND, "{} for a bound of {BOUND}", held());
-        // Also with both stages in use.
-        (0..stages % 3).for_each(|_| _ = queue.discard_front());
-        while queue.push(&kind).is_ok() {}
-        assert!(held() <= 6 * BOUND, "{} for a bound of {BOUND}", held());
-        if stages % 2 == 0 {
-            queue.clear();
+    for bound in [740_000, 1 << 20] {
+        let mut queue = SendQueue::new(bound);
+        for (stages, kind) in (0..4).flat_map(|_| kinds).enumerate() {
+            while queue.push(&kind).is_ok() {}
+            // Also with both stages in use.
+            for gone in [0, stages % 3, queue.len() / 2, queue.len() / 2, queue.len() / 2] {
+                (0..gone).for_each(|_| _ = queue.discard_front());
+                while queue.push(&kind).is_ok() {}
+                assert!(held() <= 6 * bound, "{} for a bound of {bound}", held());
+            }
+            if stages % 2 == 0 {
+                queue.clear();
+            }
+            while queue.discard_front() {}
         }
-        while queue.discard_front() {}
+        queue.shrink_to_fit();
+        assert_eq!(held(), 0);
     }
-    queue.shrink_to_fit();
-    assert_eq!(held(), 0);
+    // Pushes that are taken back leave nothing.
+    let mut queue = SendQueue::new(1_000);
+    for _ in 0..1_000 {
+        let everybody = std::iter::repeat(([127, 0, 0, 1], 9).into());
+        assert_eq!(queue.push_to_all(&small.with_meta(&meta), everybody), Err(PushError::TooLong));
+    }
+    assert!(held() <= 6_000, "{} for a bound of 1,000", held());
 }
 
 /// Checks that exactly these datagrams arrived.

@@ -360,9 +360,12 @@ mod tests {
         for (control, size, lost) in
             [(true, None, true), (true, Some(7), false), (false, None, false)]
         {
-            check(b"abcd", size, (false, control), |message, result, _| {
+            check(b"abcd", size, (false, control), |message, result, envelope| {
                 assert_eq!((message.truncated(), message.control_truncated()), (lost, control));
                 // Without a source it is from another family, which coalesces nothing.
+                let mut buffer = *b"abcd";
+                let shown = DatagramsMut::new(&mut buffer, &result, envelope);
+                assert_eq!(shown.map(|d| d.len()).sum::<usize>(), if lost { 0 } else { 4 });
                 let other = Message::new(b"abcd", &result, Envelope::NONE, &[]);
                 assert_eq!((other.truncated(), other.control_truncated()), (false, control));
             });

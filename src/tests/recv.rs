@@ -87,7 +87,11 @@ fn d34_a_call_that_meets_only_unrelated_errors_ends() {
             if errors.enable(&loopback.far).unwrap() != errors {
                 return;
             }
-            loopback.fill(0..3);
+            // Also a send, which gives up on other errors after three tries.
+            choose(backend);
+            fault::script([(send_call(backend, 3), Fate::Fail(errno::ECONNREFUSED)); 20]);
+            assert_eq!(loopback.far.send_batch(&loopback.msgs(&numbers(0..3))).unwrap(), 3);
+            loopback.settle();
             let refused = (recv_call(backend, 4), Fate::Fail(errno::ECONNREFUSED));
             fault::script([refused; 20]);
             assert_eq!(way.recv(&loopback.far, 4).unwrap(), [0, 1, 2], "{backend:?} {way:?}");

@@ -42,6 +42,9 @@ fn d3_a_reply_asks_to_leave_from_the_address_that_was_asked() {
     let mut meta = RecvMeta::default();
     meta.destination = Some(asked);
     assert_eq!(reply(source, meta), Some((source, SendMeta::new().with_source(asked))));
+    // A stand-in may know its own address only.
+    (meta.destination, meta.local) = (None, Some(asked));
+    assert_eq!(reply(source, meta), Some((source, SendMeta::new().with_source(asked))));
 }
 
 #[test]

@@ -41,10 +41,7 @@ fn e14_the_first_slot_begins_a_page_and_the_others_cache_lines() {
             slots.payload_mut(i).fill(i as u8);
         }
         assert!((0..count).all(|i| slots.payload(i).iter().all(|byte| *byte == i as u8)));
-        let (memory, _) = slots.iter_mut();
-        assert_eq!(
-            memory.map(|slot| slot.as_ptr().addr() % 64).collect::<Vec<_>>(),
-            vec![0; count]
-        );
+        let on_lines = slots.iter_mut().0.filter(|slot| slot.as_ptr().addr() % 64 == 0);
+        assert_eq!(on_lines.count(), count);
     }
 }
