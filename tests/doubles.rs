@@ -488,7 +488,7 @@ proptest! {
         len in 0usize..12,
         segment_size in prop::option::of(0u16..6),
     ) {
-        let liar = Liar { len, segment_size, ..Liar::new(&answers, answers.len()) };
+        let liar = Liar { len, segment_size, ..Liar::new(&answers, 2 * answers.len()) };
         let mut batch = RecvBatch::new(slots, slot_len);
         for _ in 0..answers.len() {
             let asked = liar.asked.get();
@@ -504,6 +504,11 @@ proptest! {
             }
             let datagrams: usize = batch.messages().map(|msg| msg.datagrams().count()).sum();
             prop_assert_eq!(batch.iter().count(), datagrams);
+            let mut memory = vec![[0; 8]; slots];
+            let mut buffers: Vec<_> = memory.iter_mut().map(|m| IoSliceMut::new(m)).collect();
+            let mut seen = 0;
+            let count = liar.recv_slices(&mut buffers, &mut |_, _| seen += 1).unwrap_or(0);
+            prop_assert!(count <= slots && count == seen);
         }
     }
 }

@@ -2,11 +2,7 @@
 
 use std::net::SocketAddr;
 
-use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMeta, RecvMsg, SendMeta};
-
-use crate::common::no_failure;
-use crate::common::recv::payloads;
-use crate::common::sockets::{addr, udp4};
+use mmsg::{RecvMeta, RecvMsg, SendMeta};
 
 /// The reply to a datagram from `source`.
 fn reply(source: Option<SocketAddr>, meta: RecvMeta) -> Option<(Option<SocketAddr>, SendMeta)> {
@@ -47,23 +43,13 @@ fn d3_a_reply_asks_to_leave_from_the_address_that_was_asked() {
     assert_eq!(reply(source, meta), Some((source, SendMeta::new().with_source(asked))));
 }
 
-#[test]
-fn d3_a_message_of_a_batch_is_answered_as_its_datagrams_are() {
-    let (server, client) = (udp4(), udp4());
-    client.send_to(b"question", addr(&server)).expect("loopback takes it");
-    let mut batch = RecvBatch::new(4, 16);
-    server.recv_into(&mut batch).expect("it is there");
-    let message = batch.messages().next().expect("it is there");
-    let replies = [message.reply(b"one"), message.datagrams().next().and_then(|d| d.reply(b"two"))];
-    assert_eq!(server.send_each(replies.iter().flatten(), no_failure).expect("they are taken"), 2);
-    assert_eq!(payloads(&client, 2), [b"one", b"two"]);
-}
-
 /// A datagram from port 0 gets no reply and must not affect others.
 #[cfg(target_os = "linux")]
 #[test]
 fn d3_a_datagram_from_port_0_costs_no_other_reply() {
-    use crate::common::{raw::RawSender, skip};
+    use crate::common::sockets::{addr, settle, udp4};
+    use crate::common::{no_failure, raw::RawSender, recv::payloads, skip};
+    use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};
     use std::net::SocketAddr::V4;
 
     let (server, client) = (udp4(), udp4());
@@ -76,7 +62,7 @@ fn d3_a_datagram_from_port_0_costs_no_other_reply() {
         raw.send_from(0, data).expect("loopback takes it");
         client.send_to(data, to).expect("loopback takes it");
     }
-    crate::common::sockets::settle();
+    settle();
     let mut batch = RecvBatch::new(8, 16);
     let mut left = 6;
     while left > 0 {

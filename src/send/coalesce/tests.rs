@@ -268,6 +268,16 @@ mod rules {
             .chain([msg])
             .flat_map(|msg| [msg, msg.with_meta(&metas[0]), msg.with_meta(&metas[1])])
             .collect();
+        // A meta has the last word over a reply, and the message itself over the meta.
+        let meta = SendMeta { segment_size: Some(5), ..metas[1] };
+        for options in all.iter().map(|msg| msg.with_meta(&meta).with_segment_size(7).options()) {
+            assert_eq!((options.interface, options.segment_size), (Some(2), Some(7)));
+        }
+        let mut controls = [ControlBuf::new(), ControlBuf::new()];
+        controls[0].push(9, 1, b"data").expect("there is space");
+        controls[1].push(9, 2, b"data").expect("there is space");
+        let [one, other] = controls.each_ref().map(|control| msg.with_control(control));
+        assert!(!one.same_options(&other));
         for (one, other) in all.iter().flat_map(|one| all.iter().map(move |other| (one, other))) {
             let is_equal = one.options() == other.options();
             assert!(is_equal || !one.same_options(other), "{:?} {:?}", one.meta(), other.meta());
