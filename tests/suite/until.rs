@@ -168,7 +168,7 @@ fn a_socket_that_was_shut_down_ends_the_wait() {
     assert_eq!(data(&batch), [b"before"]);
 }
 
-/// A socket on which something happens after each receive.
+/// A socket on which something happens after each receive, which then may return 0 messages.
 #[cfg(target_os = "linux")]
 struct AfterEach<F> {
     socket: UdpSocket,
@@ -183,7 +183,7 @@ impl<F> std::os::fd::AsFd for AfterEach<F> {
 }
 
 #[cfg(target_os = "linux")]
-impl<F: Fn(&UdpSocket)> BatchSocket for AfterEach<F> {
+impl<F: Fn(&UdpSocket) -> bool> BatchSocket for AfterEach<F> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         self.socket.recv_batch(msgs)
     }
@@ -194,8 +194,7 @@ impl<F: Fn(&UdpSocket)> BatchSocket for AfterEach<F> {
 
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let result = self.socket.recv_more(batch);
-        (self.then)(&self.socket);
-        result
+        if (self.then)(&self.socket) { Ok(0) } else { result }
     }
 }
 
@@ -210,11 +209,15 @@ fn what_came_before_a_shutdown_is_taken() {
             settle();
             socket.shut_down_reads();
         }
+        false
     };
     let mut batch = RecvBatch::new(SLOTS, 64);
     let socket = AfterEach { socket, then };
     let added = socket.recv_more_until(&mut batch, Instant::now() + TIME_LIMIT);
     assert_eq!((added.expect("the end is no error"), data(&batch)), (1, vec![b"last".to_vec()]));
+    // Nor does it wait where a receive brings nothing without an error.
+    let idle = AfterEach { socket: udp4(), then: |_: &UdpSocket| true };
+    assert_eq!(idle.recv_more_until(&mut batch, Instant::now() + TIME_LIMIT).expect("no error"), 0);
 }
 
 #[cfg(target_os = "linux")]
