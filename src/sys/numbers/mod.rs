@@ -1,8 +1,9 @@
 //! The numbers of this platform's control messages and socket options.
 //!
 //! [`absent`] lists every number that the crate knows, each as `None`. A platform's file imports all of them, and defines
-//! only those that the platform has; `bsd` defines those that its systems share. The numbers come from the libc crate (Windows: windows-sys). A number that libc lacks
-//! comes from the kernel's header named beside it.
+//! only those that the platform has; `bsd` defines those that its systems share. The numbers come from the libc crate
+//! (Windows: windows-sys). A number that libc lacks comes from the kernel's header named beside
+//! it.
 
 // The types of libc's constants differ between systems, and no platform uses every number.
 #![allow(clippy::unnecessary_cast, dead_code)]
