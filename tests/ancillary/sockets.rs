@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
+use crate::common::linux::option;
 use crate::kit::{TIME_LIMIT, addr, skip, udp4};
 use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{Ancillary, TransmitClock};
@@ -243,13 +244,7 @@ fn d26_enable_turns_on_what_it_returns_and_nothing_else() {
 
 /// The values of the socket options behind `asked`; -1 if the socket lacks one.
 fn values(socket: &OwnedFd, asked: Ancillary) -> Vec<i32> {
-    let value = |(level, name): (i32, i32)| {
-        let (mut value, mut len) = (0i32, 4 as libc::socklen_t);
-        let out = (&raw mut value).cast();
-        // SAFETY: the pointers and the length are those of `value` and `len`.
-        let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, out, &mut len) };
-        if result == 0 { value } else { -1 }
-    };
+    let value = |(level, name)| option(socket, level, name).map_or(-1, |value| value as i32);
     options(asked).into_iter().map(value).collect()
 }
 

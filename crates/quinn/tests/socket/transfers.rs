@@ -125,24 +125,18 @@ fn the_other_end_may_have_the_stock_sockets() {
     });
 }
 
-/// The socket's `IP_MTU_DISCOVER`.
-#[cfg(target_os = "linux")]
-fn discovery(socket: &impl std::os::fd::AsRawFd) -> i32 {
-    let (mut value, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
-    let (level, name) = (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
-    let out = (&raw mut value).cast();
-    // SAFETY: the pointers and the length are those of `value` and `len`.
-    assert_eq!(unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, out, &mut len) }, 0);
-    value
-}
-
 #[test]
 fn the_paths_mtu_is_found() {
     run(async {
         let pair = Pair::new();
         let (client, server) = pair.connect().await;
         #[cfg(target_os = "linux")]
-        assert_eq!(discovery(pair.server_socket.offload().get_ref()), libc::IP_PMTUDISC_PROBE);
+        {
+            let socket = pair.server_socket.offload().get_ref();
+            let (level, name) = (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
+            let discovery = crate::common::linux::option(socket, level, name);
+            assert_eq!(discovery.expect("a socket"), libc::IP_PMTUDISC_PROBE as u32);
+        }
         // Loopback carries the longest datagram that quinn probes by default, 1,452 bytes.
         let mut seed = 0;
         while own::mtu(&server) < 1452 || own::mtu(&client) < 1452 {
