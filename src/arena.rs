@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn g13_calls_nested_three_deep_allocate_each_time() {
+    fn calls_nested_three_deep_allocate_each_time() {
         for _ in 0..2 {
             let innermost = with(|_| with(|_| with(|arena| arena.send.capacity())));
             assert_eq!(innermost, 0);

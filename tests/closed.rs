@@ -21,7 +21,7 @@ use common::threads::Call;
 const BACKEND: Option<Backend> = None;
 
 #[test]
-fn r8_a_descriptor_closed_under_a_blocked_receiver_ends_in_a_result() {
+fn a_descriptor_closed_under_a_blocked_receiver_ends_in_a_result() {
     for backend in BACKENDS {
         backend.make_process_default().expect("this platform has it");
         for into_batch in [false, true] {

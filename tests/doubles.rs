@@ -256,7 +256,7 @@ fn a_double_may_fill_a_batch_itself() {
 }
 
 #[test]
-fn r8_an_empty_message_with_a_segment_size_is_one_datagram() {
+fn an_empty_message_with_a_segment_size_is_one_datagram() {
     let mut meta = RecvMeta::default();
     meta.segment_size = Some(0);
     let double = Double { meta, ..Double::with_inbox(&[b"one".to_vec()]) };
@@ -267,7 +267,7 @@ fn r8_an_empty_message_with_a_segment_size_is_one_datagram() {
 
 /// A debug build needs most stack, because it moves values through several frames.
 #[test]
-fn e11_the_provided_methods_need_little_stack() {
+fn the_provided_methods_need_little_stack() {
     let data = numbered(300, 20);
     let double = || Double { capacity: 300.into(), ..Double::with_inbox(&data) };
     let receive_into = || {
@@ -337,7 +337,7 @@ fn an_error_behind_the_first_datagrams_ends_a_flush_with_a_count() {
 }
 
 #[test]
-fn d11_failures_are_not_offered_with_all_that_follow_them() {
+fn failures_are_not_offered_with_all_that_follow_them() {
     /// Rejects bad messages and counts the messages offered.
     struct OfferCounter(Cell<usize>);
     impl BatchSocket for OfferCounter {
@@ -452,7 +452,7 @@ fn answers() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn d16_sends_on_a_double_that_lies_end_and_count_right(answers in answers(), n in 0usize..200) {
+    fn sends_on_a_double_that_lies_end_and_count_right(answers in answers(), n in 0usize..200) {
         let data = vec![[0u8; 4]; n];
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
 
@@ -481,7 +481,7 @@ proptest! {
     }
 
     #[test]
-    fn d16_receives_on_a_double_that_lies_end_and_count_right(
+    fn receives_on_a_double_that_lies_end_and_count_right(
         answers in answers(),
         slots in 1usize..70,
         slot_len in 1usize..9,

@@ -35,7 +35,7 @@ fn fill(of: &UdpSocket) -> Vec<OwnedFd> {
 }
 
 #[test]
-fn d10_a_full_descriptor_table_loses_nothing_but_descriptors() {
+fn a_full_descriptor_table_loses_nothing_but_descriptors() {
     let (near, far, wrapped) = (udp4(), udp4(), udp4());
     let (sender, receiver) = UnixDatagram::pair().expect("a pair");
     let watched = Watched::new();

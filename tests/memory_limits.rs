@@ -75,7 +75,7 @@ fn socket() -> UdpSocket {
 }
 
 #[test]
-fn d15_a_batch_without_memory_is_an_error() {
+fn a_batch_without_memory_is_an_error() {
     // Memory may be missing for the payload, the headers or any other part of a slot.
     for (slots, len) in [(1, 100_000), (64, 1_500), (1_024, 1), (1_024, 65_535)] {
         for limit in [100, 1_000, 10_000, 60_000] {
@@ -92,7 +92,7 @@ fn d15_a_batch_without_memory_is_an_error() {
 }
 
 #[test]
-fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
+fn an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
     let (near, far) = (socket(), socket());
     let to = far.local_addr().expect("it is bound");
     let msgs = [SendMsg::to(to, b"data"); 32];
@@ -118,7 +118,7 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
 }
 
 #[test]
-fn d15_a_queue_without_memory_is_an_error_and_unchanged() {
+fn a_queue_without_memory_is_an_error_and_unchanged() {
     let mut queue = SendQueue::new(usize::MAX);
     queue.push(&SendMsg::new(b"one")).expect("there is memory");
     let long = SendMsg::new(&[0; 60_000]);
@@ -137,7 +137,7 @@ fn d15_a_queue_without_memory_is_an_error_and_unchanged() {
 }
 
 #[test]
-fn g8_a_queue_holds_at_most_six_times_its_bound() {
+fn a_queue_holds_at_most_six_times_its_bound() {
     let (meta, data) = (SendMeta::new().with_hop_limit(1), vec![0; 60_000]);
     let small = SendMsg::new(&data[..100]);
     let kinds = [
@@ -190,7 +190,7 @@ fn check_arrived(far: &UdpSocket, expected: &[&[u8]]) {
 }
 
 #[test]
-fn d15_an_offload_without_memory_is_an_error_and_moves_nothing() {
+fn an_offload_without_memory_is_an_error_and_moves_nothing() {
     let (near, far) = (socket(), socket());
     let to = far.local_addr().expect("it is bound");
     let msgs = [SendMsg::to(to, b"data"); 32];
@@ -227,7 +227,7 @@ fn d15_an_offload_without_memory_is_an_error_and_moves_nothing() {
 
 /// There is no memory for the datagrams' headers, or for the payload in one piece.
 #[test]
-fn d15_a_message_that_cannot_be_segmented_for_want_of_memory_is_not_sent() {
+fn a_message_that_cannot_be_segmented_for_want_of_memory_is_not_sent() {
     let (near, far) = (socket(), socket());
     let to = far.local_addr().expect("it is bound");
     let plain = SendMsg::to(to, b"data");

@@ -65,7 +65,7 @@ fn gso(socket: &Offload<UdpSocket>) -> bool {
 }
 
 #[test]
-fn s6_runs_end_where_the_kernel_would_segment_wrongly() {
+fn runs_end_where_the_kernel_would_segment_wrongly() {
     let (sender, receiver, to) = pair();
     if !gso(&sender) {
         return;
@@ -83,7 +83,7 @@ fn s6_runs_end_where_the_kernel_would_segment_wrongly() {
 }
 
 #[test]
-fn s2_one_datagram_has_no_segment_size() {
+fn one_datagram_has_no_segment_size() {
     let (sender, receiver, to) = pair();
     assert_eq!(sender.send_batch(&[SendMsg::to(to, b"alone")]).expect("loopback takes it"), 1);
     assert_eq!(sender.counters().sent_batches, 0);
@@ -91,7 +91,7 @@ fn s2_one_datagram_has_no_segment_size() {
 }
 
 #[test]
-fn s3_the_socket_option_is_never_set() {
+fn the_socket_option_is_never_set() {
     let (sender, receiver, to) = pair();
     if !gso(&sender) {
         return;
@@ -106,7 +106,7 @@ fn s3_the_socket_option_is_never_set() {
 }
 
 #[test]
-fn s12_both_ways_can_be_switched_off_while_running() {
+fn both_ways_can_be_switched_off_while_running() {
     let (sender, receiver, to) = pair();
     if !gso(&sender) {
         return;
@@ -126,7 +126,7 @@ fn s12_both_ways_can_be_switched_off_while_running() {
 
 #[cfg(unix)]
 #[test]
-fn s13_a_socket_without_offload_is_a_plain_socket() {
+fn a_socket_without_offload_is_a_plain_socket() {
     let (a, b) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
     let (a, b) = (Offload::new(a).expect("a Unix socket"), Offload::new(b).expect("a Unix socket"));
     assert!(!a.gso() && !a.gro());
@@ -138,7 +138,7 @@ fn s13_a_socket_without_offload_is_a_plain_socket() {
 }
 
 #[test]
-fn s4_a_message_with_its_own_segment_size_is_sent_as_it_is() {
+fn a_message_with_its_own_segment_size_is_sent_as_it_is() {
     let (sender, receiver, to) = pair();
     if !gso(&sender) {
         return;
@@ -161,7 +161,7 @@ fn s4_a_message_with_its_own_segment_size_is_sent_as_it_is() {
 }
 
 #[test]
-fn p4_gso_and_gro_report_what_is_on() {
+fn gso_and_gro_report_what_is_on() {
     let off = Offload::builder().gso(false).gro(false);
     let plain = off.build(UdpSocket::bind("127.0.0.1:0").expect("a socket")).expect("loopback");
     assert!(!plain.gso() && !plain.gro());

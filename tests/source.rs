@@ -19,11 +19,11 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 
 /// Some sandboxes kill a process that makes system calls by number, so the library calls functions of the C library.
 #[test]
-fn p1_system_calls_are_made_by_the_c_library() {
+fn system_calls_are_made_by_the_c_library() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     if !source.is_dir() {
         // An emulated machine has only the test binary.
-        let _ = writeln!(io::stderr().lock(), "skipped: p1: the source is not here");
+        let _ = writeln!(io::stderr().lock(), "skipped: the calls: the source is not here");
         return;
     }
     let files = rust_files(&source);
@@ -85,60 +85,6 @@ fn architecture(from: &str, to: &str) -> Option<String> {
 /// The words in backticks.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
-}
-
-/// The tags at the start of a test's name: `D7` and `E2` for `d7_e2_...`.
-fn tags(name: &str) -> impl Iterator<Item = String> {
-    let is_tag = |part: &&str| {
-        let number = part.strip_prefix(|first| "rseampcdng".contains(first));
-        number.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
-    };
-    name.split('_').take_while(is_tag).map(str::to_uppercase)
-}
-
-/// Each row of `docs/tags.md` names existing tests with its tag, and each tag of a test has a row.
-#[test]
-fn each_tag_has_its_tests() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["src", "tests", "crates", "examples", "programs"].map(|name| root.join(name));
-    let page = fs::read_to_string(root.join("docs/tags.md"));
-    let (Ok(page), true) = (page, folders.iter().all(|folder| folder.is_dir())) else {
-        let _ = writeln!(io::stderr().lock(), "skipped: the tags: not all of the source is here");
-        return;
-    };
-    let files = folders.iter().flat_map(|folder| rust_files(folder));
-    let source: Vec<_> = files.map(|path| fs::read_to_string(path).expect("readable")).collect();
-    let found: Vec<&str> = source
-        .iter()
-        .flat_map(|text| text.lines())
-        .filter_map(|line| line.trim_start().strip_prefix("fn ")?.split('(').next())
-        .filter(|name| tags(name).next().is_some())
-        .collect();
-    let (live, ended) = page.split_once("\n## Ended").expect("the tags that ended");
-    let mut rows = Vec::new();
-    for row in live.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")) {
-        let cells: Vec<_> = row.split(" | ").collect();
-        if tags(&cells[0].to_lowercase()).next().is_none() {
-            continue;
-        }
-        rows.push(cells[0]);
-        // Rows about pages have three cells and no test.
-        let Some(tests) = cells.get(3) else { continue };
-        assert!(tests.contains('`'), "{} has no test", cells[0]);
-        for name in names(tests) {
-            let carries = tags(name).any(|tag| tag == cells[0] || cells[0] == "C1");
-            let is_there = match name.strip_suffix('*') {
-                Some(beginning) => found.iter().any(|test| test.starts_with(beginning)),
-                None => found.contains(&name),
-            };
-            assert!(carries && is_there, "{}: no test {name}", cells[0]);
-        }
-    }
-    assert!(rows.len() > 80, "{} rows", rows.len());
-    for (name, tag) in found.iter().flat_map(|name| tags(name).map(move |tag| (name, tag))) {
-        assert!(!ended.contains(&format!("{tag} ")), "{name}: {tag} has ended");
-        assert!(rows.contains(&&*tag), "{name}: {tag} has no row");
-    }
 }
 
 #[test]

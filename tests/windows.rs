@@ -36,7 +36,7 @@ fn metadata(receiver: &UdpSocket, meta: SendMeta) -> RecvMeta {
 }
 
 #[test]
-fn a1_the_destination_and_the_interface_arrive() {
+fn the_destination_and_the_interface_arrive() {
     for socket in sockets() {
         assert_eq!(Ancillary::DEST.enable(&socket).expect("it is set"), Ancillary::DEST);
         let meta = metadata(&socket, SendMeta::new());
@@ -77,7 +77,7 @@ fn the_tos_byte_arrives() {
 }
 
 #[test]
-fn a1_a_reply_leaves_from_the_address_that_was_asked() {
+fn a_reply_leaves_from_the_address_that_was_asked() {
     for socket in sockets() {
         let _ = Ancillary::DEST.enable(&socket).expect("it is set");
         let meta = metadata(&socket, SendMeta::new());
@@ -86,7 +86,7 @@ fn a1_a_reply_leaves_from_the_address_that_was_asked() {
 }
 
 #[test]
-fn a2_a_dual_stack_socket_reports_both_families() {
+fn a_dual_stack_socket_reports_both_families() {
     let Some(socket) = dual_stack() else { return };
     let wanted = Ancillary::DEST | Ancillary::HOP_LIMIT;
     assert_eq!(wanted.enable(&socket).expect("it is set"), wanted);
@@ -98,7 +98,7 @@ fn a2_a_dual_stack_socket_reports_both_families() {
         socket.recv_into(&mut batch).expect("one is there");
         let datagram = batch.iter().next().expect("one datagram");
         if datagram.meta().destination.is_none() && ip.is_ipv4() && is_wine() {
-            skip("a2_a_dual_stack_socket_reports_both_families", "Wine reports IPv6 alone");
+            skip("a_dual_stack_socket_reports_both_families", "Wine reports IPv6 alone");
             continue;
         }
         let destination = datagram.meta().destination.map(|ip| ip.to_canonical());
@@ -154,7 +154,7 @@ fn a_receive_of_more_does_not_wait_on_sockets_of_either_mode() {
 }
 
 #[test]
-fn r3_a_truncated_datagram_says_so_and_has_what_fits() {
+fn a_truncated_datagram_says_so_and_has_what_fits() {
     for socket in sockets() {
         let _ = Ancillary::DEST.enable(&socket).expect("it is set");
         for _ in 0..2 {
@@ -174,7 +174,7 @@ fn r3_a_truncated_datagram_says_so_and_has_what_fits() {
 }
 
 #[test]
-fn n5_an_unreachable_port_does_not_fail_a_receive_of_others() {
+fn an_unreachable_port_does_not_fail_a_receive_of_others() {
     for socket in sockets() {
         let gone = UdpSocket::bind((addr(&socket).ip(), 0)).expect("a port");
         let nobody = addr(&gone);

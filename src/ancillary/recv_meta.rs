@@ -336,7 +336,7 @@ mod tests {
     /// A `timeval` with 4-byte microseconds and one with 8-byte microseconds, in this machine's byte order. Padding may
     /// hold anything.
     #[test]
-    fn d24_microseconds_are_read_by_their_own_width() {
+    fn microseconds_are_read_by_their_own_width() {
         let seconds = 1_700_000_000i64.to_ne_bytes();
         let padded = [&seconds[..], &123_456i32.to_ne_bytes(), &[0xEE; 4]].concat();
         let whole = [&seconds[..], &123_456i64.to_ne_bytes()].concat();

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn n2_a_socket_that_rejected_is_tried_again_after_a_minute() {
+    fn a_socket_that_rejected_is_tried_again_after_a_minute() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         let mut status = Status::new(sys::borrow(&socket));
         // The minute begins with the rejection, not with the socket.
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn n1_each_reason_has_its_turn() {
+    fn each_reason_has_its_turn() {
         use GsoStatus::*;
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         let of = |switch| GsoStatus::of(sys::borrow(&socket), switch);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn n1_only_0_and_1_mean_anything() {
+    fn only_0_and_1_mean_anything() {
         let cases = [("0", Switch::Off), ("1", Switch::On)];
         for (value, switch) in cases {
             assert_eq!(Switch::of(value.as_ref()), switch);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn n1_releases_are_read_as_distributions_write_them() {
+    fn releases_are_read_as_distributions_write_them() {
         let damages = |text| Release::parse(text).map(Release::damages_batches);
         for text in ["7.0.0", "7.0", "7.0-rc7", "7.0.12-arch1-1", "7.1.0-rc1", "7.1.4-200.fc44"] {
             assert_eq!(damages(text), Some(true), "{text}");
@@ -285,7 +285,7 @@ mod tests {
     proptest! {
         /// The twin compares one number.
         #[test]
-        fn n1_the_damaging_releases_are_a_range(
+        fn the_damaging_releases_are_a_range(
             major in 5u32..10, minor in 0u32..4, patch in 0u32..9, tail in "(-[a-z0-9.+_-]{0,12})?",
         ) {
             let release = Release::parse(&format!("{major}.{minor}.{patch}{tail}"));

@@ -110,7 +110,7 @@ mod tests {
     proptest! {
         /// The twin tries each size.
         #[test]
-        fn n6_the_largest_accepted_size_is_set(wanted in 0usize..5_000, limit in 0usize..5_000) {
+        fn the_largest_accepted_size_is_set(wanted in 0usize..5_000, limit in 0usize..5_000) {
             let (mut in_force, mut tries) = (None, 0);
             let result = largest(wanted, |size| {
                 tries += 1;

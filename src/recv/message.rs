@@ -307,7 +307,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn d19_a_coalesced_message_is_split_as_chunks_are(
+        fn a_coalesced_message_is_split_as_chunks_are(
             bytes in prop::collection::vec(any::<u8>(), 0..200),
             segment in 1u16..50,
             truncated in any::<bool>(),
@@ -336,7 +336,7 @@ mod tests {
 
     #[cfg(linux_like)] // Elsewhere no message loses its segment size by truncated control data.
     #[test]
-    fn d19_a_message_without_its_segment_size_gives_an_empty_truncated_datagram() {
+    fn a_message_without_its_segment_size_gives_an_empty_truncated_datagram() {
         check(b"abcd", None, (false, true), |message, _, _| {
             assert!(message.truncated());
             assert_eq!(message.datagrams().len(), 1);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn d33_control_data_truncated_alone_hides_nothing() {
+    fn control_data_truncated_alone_hides_nothing() {
         check(b"abcd", Some(9), (false, true), |message, _, _| {
             assert!(message.control_truncated() && !message.truncated());
             assert_eq!(plain(message.datagrams()), [(b"abcd".to_vec(), false)]);
@@ -356,7 +356,7 @@ mod tests {
     /// Only a message that may be coalesced, and whose segment size is missing, has unknown boundaries.
     #[cfg(linux_like)]
     #[test]
-    fn r4_datagram_boundaries_are_unknown_only_without_the_segment_size() {
+    fn datagram_boundaries_are_unknown_only_without_the_segment_size() {
         for (control, size, lost) in
             [(true, None, true), (true, Some(7), false), (false, None, false)]
         {

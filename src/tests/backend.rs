@@ -32,7 +32,7 @@ fn moving_calls() -> Vec<(Call, usize)> {
 }
 
 #[test]
-fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
+fn a_send_falls_back_within_the_same_call_and_remembers() {
     let loopback = Loopback::new();
     let data = numbers(0..N as u32);
     let msgs = loopback.msgs(&data);
@@ -56,7 +56,7 @@ fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
 }
 
 #[test]
-fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
+fn a_receive_falls_back_within_the_same_call_and_remembers() {
     let loopback = Loopback::new();
     for system in without_calls() {
         for way in Receiving::each(Backend::Mmsg) {
@@ -80,7 +80,7 @@ fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
 
 /// The single-message call moves a single message, and nothing replaces that call.
 #[test]
-fn p2_a_single_message_says_nothing_about_the_multi_message_calls() {
+fn a_single_message_says_nothing_about_the_multi_message_calls() {
     let loopback = Loopback::new();
     let data = numbers(0..1);
     let msgs = loopback.msgs(&data);
@@ -97,7 +97,7 @@ fn p2_a_single_message_says_nothing_about_the_multi_message_calls() {
 }
 
 #[test]
-fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
+fn a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
     let loopback = Loopback::new();
     let data = numbers(0..N as u32);
     let msgs = loopback.msgs(&data);
@@ -126,7 +126,7 @@ fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
 
 /// The kernel keeps an asynchronous error for the socket's next call. The probe must not be that call.
 #[test]
-fn s10_the_probe_leaves_the_sockets_own_error_alone() {
+fn the_probe_leaves_the_sockets_own_error_alone() {
     let loopback = Loopback::new();
     Backend::Mmsg.make_process_default().unwrap();
     // A socket connected to itself rejects the datagrams of others, who get ECONNREFUSED.

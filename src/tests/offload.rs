@@ -69,7 +69,7 @@ fn stopped(
 
 /// The datagrams of a rejected batch go one by one, here without an error.
 #[test]
-fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
+fn any_error_at_any_header_leaves_each_message_with_one_outcome() {
     let Some(net) = Net::new() else { return };
     let batch = Batch::new(&RUNS);
     let halves = batch.halves();
@@ -123,7 +123,7 @@ fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
 /// after the call, since another route may allow it.
 #[cfg(mmsg_calls)]
 #[test]
-fn s1_s4_n2_g2_a_rejected_batch_costs_one_try_and_goes_as_the_same_datagrams() {
+fn a_rejected_batch_costs_one_try_and_goes_as_the_same_datagrams() {
     let Some(net) = Net::new() else { return };
     let batch = Batch::new(&RUNS);
     let msgs = batch.msgs(&net);
@@ -157,7 +157,7 @@ fn s1_s4_n2_g2_a_rejected_batch_costs_one_try_and_goes_as_the_same_datagrams() {
 /// destination is tried once in a call, and a rejected batch costs at most two calls more.
 #[cfg(mmsg_calls)]
 #[test]
-fn g2_what_follows_a_rejected_batch_goes_by_gso_in_the_same_call() {
+fn what_follows_a_rejected_batch_goes_by_gso_in_the_same_call() {
     let Some(net) = Net::new() else { return };
     // The lengths keep the runs to one receiver apart.
     let runs: Vec<_> = (0..12).map(|i| run_of(i % 2, 90 - 5 * i, 3)).collect();
@@ -199,7 +199,7 @@ fn g2_what_follows_a_rejected_batch_goes_by_gso_in_the_same_call() {
 /// A call remembers the rejections of eight destinations, whatever the order.
 #[cfg(mmsg_calls)]
 #[test]
-fn g2_a_rejected_destination_is_not_tried_again_in_the_call() {
+fn a_rejected_destination_is_not_tried_again_in_the_call() {
     let Some(net) = Net::new() else { return };
     Backend::Mmsg.make_process_default().unwrap();
     // Each run to receiver 0 has segments as long as the rejected ones, or longer.

@@ -23,7 +23,7 @@ fn pieces(data: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn s4_a_message_whose_segment_size_is_rejected_is_segmented_in_user_space() {
+fn a_message_whose_segment_size_is_rejected_is_segmented_in_user_space() {
     let Some(net) = Net::new() else { return };
     let data = data();
     let parts = [IoSlice::new(&data[..7]), IoSlice::new(&data[7..])];
@@ -59,7 +59,7 @@ fn s4_a_message_whose_segment_size_is_rejected_is_segmented_in_user_space() {
 /// The rest of the call goes on, and does not try the size again.
 #[cfg(mmsg_calls)]
 #[test]
-fn s4_g2_what_follows_a_rejected_message_with_a_segment_size_goes_in_the_same_call() {
+fn what_follows_a_rejected_message_with_a_segment_size_goes_in_the_same_call() {
     let Some(net) = Net::new() else { return };
     let data = data();
     let plain = SendMsg::to(net.to(1), &data);
@@ -85,7 +85,7 @@ fn s4_g2_what_follows_a_rejected_message_with_a_segment_size_goes_in_the_same_ca
 /// Datagrams that are not accepted are lost, as in a device with a full queue; congestion control expects that. After an
 /// `Err` the caller would send the first datagrams twice.
 #[test]
-fn d8_a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counted() {
+fn a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counted() {
     let Some(net) = Net::new() else { return };
     let data = data();
     let parts = [IoSlice::new(&data[..7]), IoSlice::new(&data[7..25]), IoSlice::new(&data[25..])];
@@ -130,7 +130,7 @@ fn d8_a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counte
 
 /// The datagrams are the same whether the kernel or the crate segments the message.
 #[test]
-fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
+fn odd_segment_sizes_mean_the_same_with_gso_and_without() {
     let Some(net) = Net::new() else { return };
     let data = data();
     fault::script([]);
@@ -156,7 +156,7 @@ fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
 
 /// The kernel uses the last segment size, and the crate writes its own first.
 #[test]
-fn s6_a_segment_size_among_raw_control_messages_is_heeded() {
+fn a_segment_size_among_raw_control_messages_is_heeded() {
     let Some(net) = Net::new() else { return };
     let data = data();
     let mut control = ControlBuf::new();
@@ -173,7 +173,7 @@ fn s6_a_segment_size_among_raw_control_messages_is_heeded() {
 /// A plain socket says the same.
 #[cfg(linux_like)] // On Windows the tests segment in place of the system, and refuse nothing.
 #[test]
-fn g15_what_gso_does_not_carry_is_refused_with_gso_and_without() {
+fn what_gso_does_not_carry_is_refused_with_gso_and_without() {
     let Some(net) = Net::new() else { return };
     let data = vec![7; 70_000];
     let cases = [
@@ -209,7 +209,7 @@ fn g15_what_gso_does_not_carry_is_refused_with_gso_and_without() {
 
 #[cfg(linux_like)] // On Windows the tests segment in place of the system, and take either size.
 #[test]
-fn g5_a_segment_size_that_is_set_twice_is_an_error_on_every_socket() {
+fn a_segment_size_that_is_set_twice_is_an_error_on_every_socket() {
     let Some(net) = Net::new() else { return };
     let data = data();
     let mut control = ControlBuf::new();

@@ -157,7 +157,7 @@ proptest! {
 }
 
 #[test]
-fn g14_a_grouped_queue_sends_together_what_goes_to_one_destination() {
+fn a_grouped_queue_sends_together_what_goes_to_one_destination() {
     let mut queue = SendQueue::new(1 << 20).grouped_by_dest();
     let to = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let data = numbers(0..8);

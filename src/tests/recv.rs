@@ -4,7 +4,7 @@ use super::*;
 
 #[cfg(has_descriptors)]
 #[test]
-fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
+fn an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
     let loopback = Loopback::new();
     for backend in BACKENDS {
         for way in Receiving::each(backend) {
@@ -27,7 +27,7 @@ fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
 /// The scripted backend panics on a call without messages.
 #[cfg(has_descriptors)]
 #[test]
-fn d24_no_system_call_is_made_for_no_messages() {
+fn no_system_call_is_made_for_no_messages() {
     for backend in BACKENDS {
         for way in Receiving::each(backend).filter(|way| *way != Receiving::Into) {
             let loopback = Loopback::new();
@@ -77,7 +77,7 @@ fn an_error_or_a_signal_before_the_deadline_loses_nothing() {
 /// Under endless errors about other datagrams, a non-blocking call ends and a blocking call keeps waiting.
 #[cfg(mmsg_calls)]
 #[test]
-fn d34_a_call_that_meets_only_unrelated_errors_ends() {
+fn a_call_that_meets_only_unrelated_errors_ends() {
     for (backend, blocking) in BACKENDS.into_iter().flat_map(|b| [(b, true), (b, false)]) {
         for way in Receiving::each(backend) {
             let loopback = Loopback::new();
@@ -114,7 +114,7 @@ fn d34_a_call_that_meets_only_unrelated_errors_ends() {
 /// Another wait would restart the timeout. So the second try does not wait, and the caller decides.
 #[cfg(mmsg_calls)]
 #[test]
-fn e1_g18_after_an_unrelated_error_a_socket_with_a_timeout_does_not_wait() {
+fn after_an_unrelated_error_a_socket_with_a_timeout_does_not_wait() {
     for backend in BACKENDS {
         for way in Receiving::each(backend) {
             let loopback = Loopback::new();

@@ -22,7 +22,7 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
 
 #[cfg(has_descriptors)]
 #[test]
-fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
+fn an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
     let loopback = Loopback::new();
     let data = numbers(0..3);
     let msgs = loopback.msgs(&data);
@@ -58,7 +58,7 @@ fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
 
 /// Without `SO_BROADCAST` each message to a broadcast address fails.
 #[test]
-fn d11_each_failure_costs_about_a_call_and_a_header() {
+fn each_failure_costs_about_a_call_and_a_header() {
     const ALL: usize = 4096;
     let loopback = Loopback::new();
     let nowhere = SocketAddr::from((Ipv4Addr::BROADCAST, 9));

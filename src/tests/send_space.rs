@@ -23,7 +23,7 @@ fn received(far: &UdpSocket) -> usize {
 
 /// A blocking call would never return, so the library does not make it.
 #[test]
-fn n4_a_message_longer_than_the_send_buffer_with_its_control_data_is_too_big() {
+fn a_message_longer_than_the_send_buffer_with_its_control_data_is_too_big() {
     with_send_buffer(BUFFER, |near, far| {
         let to = addr(far);
         let data = [7; BUFFER];
@@ -39,7 +39,7 @@ fn n4_a_message_longer_than_the_send_buffer_with_its_control_data_is_too_big() {
 }
 
 #[test]
-fn n4_the_other_messages_of_a_batch_are_sent() {
+fn the_other_messages_of_a_batch_are_sent() {
     with_send_buffer(BUFFER, |near, far| {
         let (to, data) = (addr(far), [7; BUFFER]);
         let long = [&data[..BUFFER / 2], &data[8 + BUFFER / 2..]].map(io::IoSlice::new);
@@ -55,7 +55,7 @@ fn n4_the_other_messages_of_a_batch_are_sent() {
 
 /// For a short message the size of the buffer is read only after `EWOULDBLOCK`.
 #[test]
-fn n4_would_block_is_an_error_where_it_would_be_for_ever() {
+fn would_block_is_an_error_where_it_would_be_for_ever() {
     let blocked = [(Call::SendMsg, Fate::Fail(errno::EAGAIN))];
     let send = |near: &UdpSocket, far: &UdpSocket, len: usize| {
         fault::script(blocked);

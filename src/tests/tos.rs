@@ -63,7 +63,7 @@ fn cases() -> impl Iterator<Item = (Backend, i32, bool)> {
 
 /// A rejected TOS is not mistaken for missing GSO: without it the messages are sent as a batch.
 #[test]
-fn n3_a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
+fn a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
     let numbers = numbers(0..6);
     for (backend, error, gso) in cases() {
         backend.make_process_default().unwrap();
@@ -98,7 +98,7 @@ fn n3_a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
 
 /// If the message fails without its TOS, too, the error is about the message, and the TOS stays.
 #[test]
-fn n3_an_error_that_is_not_about_the_tos_is_returned() {
+fn an_error_that_is_not_about_the_tos_is_returned() {
     let Some(pair) = Pair::new(false) else { return };
     let numbers = numbers(0..1);
     Backend::Msg.make_process_default().unwrap();
@@ -130,7 +130,7 @@ fn n3_an_error_that_is_not_about_the_tos_is_returned() {
 
 /// A plain socket remembers nothing, so its caller decides.
 #[test]
-fn n3_a_plain_socket_returns_the_error() {
+fn a_plain_socket_returns_the_error() {
     let Some(pair) = Pair::new(false) else { return };
     let numbers = numbers(0..6);
     for (backend, error) in BACKENDS.into_iter().flat_map(|b| ERRORS.map(|error| (b, error))) {

@@ -38,7 +38,7 @@ fn at_once<T>(future: impl Future<Output = io::Result<T>>) -> Result<T, Option<i
 /// The types let an `AsyncFd` of a pipe compile, so its calls must fail.
 #[cfg(has_descriptors)]
 #[test]
-fn e10_a_descriptor_of_no_socket_is_an_error_that_says_so() {
+fn a_descriptor_of_no_socket_is_an_error_that_says_so() {
     use ::tokio::io::unix::AsyncFd;
     use ::tokio::net::unix::pipe;
     with_ready_socket(async |_, addr| {
@@ -58,7 +58,7 @@ fn e10_a_descriptor_of_no_socket_is_an_error_that_says_so() {
 
 /// The kernel returns such an error once: one future fails, and the next one works.
 #[test]
-fn r10_an_asynchronous_error_fails_one_future_and_none_waits_for_it() {
+fn an_asynchronous_error_fails_one_future_and_none_waits_for_it() {
     with_ready_socket(async |socket, addr| {
         let mut batch = RecvBatch::new(2, 16);
         fault::script([(Call::RecvMmsg, REFUSED)]);
@@ -81,7 +81,7 @@ fn r10_an_asynchronous_error_fails_one_future_and_none_waits_for_it() {
 
 /// A receive that has waited hears from its one call that no more is there, if the kernel says so.
 #[test]
-fn g21_the_next_receive_on_an_idle_socket_makes_no_call() {
+fn the_next_receive_on_an_idle_socket_makes_no_call() {
     with_ready_socket(async |socket, addr| {
         let mut batch = RecvBatch::new(2, 16);
         assert_eq!(at_once(socket.recv_into(&mut batch)), Ok(1));

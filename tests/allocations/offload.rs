@@ -175,8 +175,8 @@ fn an_empty_socket_with_offload_allocates_nothing() {
 /// The filter rejects `sendmsg`, which sends the only GSO batch of a call, but not `sendmmsg`, which sends its
 /// datagrams.
 #[test]
-fn n2_batches_that_are_rejected_allocate_nothing() {
-    const NAME: &str = "n2_batches_that_are_rejected_allocate_nothing";
+fn batches_that_are_rejected_allocate_nothing() {
+    const NAME: &str = "batches_that_are_rejected_allocate_nothing";
     if SENDMMSG_IS_A_LOOP {
         return skip(
             NAME,

@@ -177,7 +177,7 @@ fn a_full_socket_allocates_nothing() {
 }
 
 #[test]
-fn e19_connection_refused_allocates_nothing() {
+fn connection_refused_allocates_nothing() {
     let (near, refusing) = (sockets::udp4(), sockets::refusing());
     near.connect(sockets::addr(&refusing)).expect("connecting only stores the peer");
     let msgs = [SendMsg::new(&PAYLOAD); 4];

@@ -72,7 +72,7 @@ impl Setting {
 }
 
 #[test]
-fn e1_an_icmp_error_fails_no_other_datagram() {
+fn an_icmp_error_fails_no_other_datagram() {
     for setting in settings() {
         let Setting { from, open, .. } = &setting;
         for count in [1, 2, 5] {
@@ -111,7 +111,7 @@ fn recv_msgs(socket: &UdpSocket, capacity: usize) -> io::Result<Vec<Vec<u8>>> {
 }
 
 #[test]
-fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
+fn a_receive_goes_on_past_the_error_of_another_datagram() {
     for setting in settings() {
         let Setting { from, open, .. } = &setting;
         let to_from = at(&loopback_of(open), from);
@@ -143,7 +143,7 @@ fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
 /// Errors arrive while a receive waits. It continues to wait. On a socket with a timeout it returns `Interrupted`,
 /// because the kernel would start the timeout anew.
 #[test]
-fn d34_errors_of_other_datagrams_do_not_end_a_waiting_receive() {
+fn errors_of_other_datagrams_do_not_end_a_waiting_receive() {
     const TIMEOUT: Duration = Duration::from_millis(300);
     for setting in settings() {
         let Setting { from, open, to_closed, .. } = &setting;
@@ -195,7 +195,7 @@ fn drain(socket: &UdpSocket) {
 }
 
 #[test]
-fn d34_a_call_returns_a_connected_peers_error_once() {
+fn a_call_returns_a_connected_peers_error_once() {
     for setting in settings() {
         let Setting { from, to_closed, .. } = &setting;
         from.connect(to_closed).expect("connecting only stores the peer");
@@ -224,7 +224,7 @@ fn loopback_of(socket: &UdpSocket) -> String {
 }
 
 #[test]
-fn e1_reports_are_off_unless_asked_for() {
+fn reports_are_off_unless_asked_for() {
     let (from, open, closed) = (udp4(), udp4(), refusing([127, 0, 0, 1]));
     for _ in 0..3 {
         let msgs = [SendMsg::to(addr(&closed), b"bad"), SendMsg::to(addr(&open), b"good")];

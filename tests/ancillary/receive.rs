@@ -129,7 +129,7 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
 }
 
 #[test]
-fn r6_all_metadata_of_ipv4_fits_at_once() {
+fn all_metadata_of_ipv4_fits_at_once() {
     let receiver = dual_stack();
     SockRef::from(&receiver).set_recv_buffer_size(8192).expect("a small buffer");
     let taken = everything().enable(&receiver).expect("it is a socket");
@@ -138,7 +138,7 @@ fn r6_all_metadata_of_ipv4_fits_at_once() {
 }
 
 #[test]
-fn r6_all_metadata_of_ipv6_fits_at_once() {
+fn all_metadata_of_ipv6_fits_at_once() {
     let receiver = dual_stack();
     SockRef::from(&receiver).set_recv_buffer_size(8192).expect("a small buffer");
     let _ = everything().enable(&receiver).expect("it is a socket");
@@ -163,7 +163,7 @@ fn drops_are_counted_exactly_and_since_the_start() {
 }
 
 #[test]
-fn r5_the_segment_size_comes_as_a_c_int() {
+fn the_segment_size_comes_as_a_c_int() {
     let (from, to) = (udp4(), udp4());
     enable_all(&to, Ancillary::GRO);
     send(&from, addr(&to), &[7; 700], SendMeta::new().with_segment_size(300));

@@ -34,7 +34,7 @@ fn servers() -> [Server; 2] {
 }
 
 #[test]
-fn d32_a_reply_to_a_directed_broadcast_leaves_from_this_hosts_own_address() {
+fn a_reply_to_a_directed_broadcast_leaves_from_this_hosts_own_address() {
     for (server, seen) in servers() {
         let client = udp4();
         client.set_broadcast(true).expect("it is a flag");
@@ -49,8 +49,8 @@ fn d32_a_reply_to_a_directed_broadcast_leaves_from_this_hosts_own_address() {
 }
 
 #[test]
-fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
-    let name = "d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups";
+fn hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
+    let name = "hosts_with_several_addresses_reply_to_broadcasts_and_groups";
     let (Some(near), Some(far)) = (Host::new(name, &[]), Host::new(name, &[])) else { return };
     for host in [&near, &far] {
         for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
@@ -206,8 +206,8 @@ fn answers(hosts: &[Host; 2], group: IpAddr, near: [&str; 2], far: [&str; 2]) ->
 }
 
 #[test]
-fn g22_replies_by_interface_reach_both_links_of_one_network() {
-    let name = "g22_replies_by_interface_reach_both_links_of_one_network";
+fn replies_by_interface_reach_both_links_of_one_network() {
+    let name = "replies_by_interface_reach_both_links_of_one_network";
     let groups = ["224.0.0.251", "ff02::fb"].map(ip);
     let networks = [
         (groups[0], ["10.9.1.1", "10.9.1.3"], ["10.9.1.2", "10.9.1.4"], "24"),
@@ -226,8 +226,8 @@ fn g22_replies_by_interface_reach_both_links_of_one_network() {
 
 /// A reply to this host itself comes back by loopback, whatever its interface is. Of other addresses the routes decide.
 #[test]
-fn g22_a_host_that_asks_its_own_address_is_answered() {
-    let name = "g22_a_host_that_asks_its_own_address_is_answered";
+fn a_host_that_asks_its_own_address_is_answered() {
+    let name = "a_host_that_asks_its_own_address_is_answered";
     let nets = [["10.9.1.1/24", "169.254.1.3/16"], ["10.9.1.2/24", "169.254.1.4/16"]];
     let Some([_near, far]) = two_cables(name, nets[0], nets[1]) else { return };
     far.ip(&["addr add fd09::2/64 dev far0 nodad"]);
@@ -254,8 +254,8 @@ fn g22_a_host_that_asks_its_own_address_is_answered() {
 
 /// The request comes by the first cable, the way back is the second. It asks for the address of the other interface.
 #[test]
-fn g22_a_reply_takes_the_route_unless_the_interface_is_asked_for() {
-    let name = "g22_a_reply_takes_the_route_unless_the_interface_is_asked_for";
+fn a_reply_takes_the_route_unless_the_interface_is_asked_for() {
+    let name = "a_reply_takes_the_route_unless_the_interface_is_asked_for";
     let networks = [
         (["10.9.1.1/24", "10.9.2.1/24"], ["10.9.1.2/32", "10.9.2.2/24"], "10.9.3.1", 32),
         (["fd09:1::1/64", "fd09:2::1/64"], ["fd09:1::2/128", "fd09:2::2/64"], "fd09:3::1", 128),
@@ -296,7 +296,7 @@ fn g22_a_reply_takes_the_route_unless_the_interface_is_asked_for() {
 }
 
 #[test]
-fn d25_a_datagram_queued_before_dest_was_on_has_no_interface() {
+fn a_datagram_queued_before_dest_was_on_has_no_interface() {
     let sockets = [(udp4(), false), (dual_stack(), true)];
     for (server, mapped) in sockets {
         let client = udp4();

@@ -12,7 +12,7 @@ use mmsg::error_queue::{Event, Report, drain_errors};
 use mmsg::{Ancillary, BatchSocket, Offload, SendMeta, SendMsg};
 
 #[test]
-fn e2_draining_alone_ends_the_error() {
+fn draining_alone_ends_the_error() {
     for setting in settings() {
         for more_than_a_step in [1, 8, 9, 16, 20] {
             for _ in 0..more_than_a_step {

@@ -51,8 +51,8 @@ fn discover_mtu(socket: &UdpSocket) {
 }
 
 #[test]
-fn a1_an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
-    let name = "a1_an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two";
+fn an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
+    let name = "an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two";
     let Some(route) = Route::new(name) else { return };
     for family in [V4, V6] {
         let answering = route.server.bind(family.any);
@@ -90,8 +90,8 @@ fn two_cables(name: &str, up: impl Fn(&str, u8) -> Vec<String>) -> Option<(Host,
 }
 
 #[test]
-fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
-    let name = "a1_an_answer_to_a_link_local_address_leaves_by_its_interface";
+fn an_answer_to_a_link_local_address_leaves_by_its_interface() {
+    let name = "an_answer_to_a_link_local_address_leaves_by_its_interface";
     // Both cables have the same addresses at their ends.
     let up = |device: &str, number: u8| {
         vec![

@@ -77,7 +77,7 @@ fn each_message_of_a_batch_has_its_own_options() {
 }
 
 #[test]
-fn a1_a_chosen_source_is_the_one_that_is_seen() {
+fn a_chosen_source_is_the_one_that_is_seen() {
     let (from, to) = (bind(([0, 0, 0, 0], 0)), udp4());
     let (plain, dest) = (SendMsg::to(addr(&to), b"data"), addr(&to));
     for last in [1, 2, 200] {
@@ -99,7 +99,7 @@ fn a1_a_chosen_source_is_the_one_that_is_seen() {
 }
 
 #[test]
-fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
+fn a_mapped_destination_takes_the_messages_of_ipv4() {
     let (from, to) = (dual_stack(), udp4());
     enable_all(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
     let meta = SendMeta::new().with_tos(0x2e).with_hop_limit(33);
@@ -117,7 +117,7 @@ fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
 
 /// Equal options of consecutive messages are encoded once, unless their destinations' families differ.
 #[test]
-fn a2_equal_options_for_both_families_are_encoded_for_each() {
+fn equal_options_for_both_families_are_encoded_for_each() {
     let (from, v4, v6) = (dual_stack(), udp4(), udp6());
     for to in [&v4, &v6] {
         enable_all(to, Ancillary::TOS | Ancillary::HOP_LIMIT);
@@ -276,7 +276,7 @@ fn control_header() -> usize {
 }
 
 #[test]
-fn m3_raw_messages_of_any_length_are_sent_beside_options() {
+fn raw_messages_of_any_length_are_sent_beside_options() {
     let (from, to) = (udp4(), udp4());
     enable_all(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
     for len in 0..=16 {
@@ -319,7 +319,7 @@ fn asked_at_another_address(server: &UdpSocket) -> (UdpSocket, RecvBatch) {
 }
 
 #[test]
-fn e17_options_of_a_reply_of_a_meta_and_of_control_messages_apply_together() {
+fn options_of_a_reply_of_a_meta_and_of_control_messages_apply_together() {
     let mut control = ControlBuf::new();
     control.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is space");
     let hops = SendMeta::new().with_hop_limit(5);
@@ -355,7 +355,7 @@ fn e17_options_of_a_reply_of_a_meta_and_of_control_messages_apply_together() {
 
 /// A server sets its own source, and a peer asks at another address.
 #[test]
-fn g23_with_meta_has_the_last_word_over_a_reply() {
+fn with_meta_has_the_last_word_over_a_reply() {
     for server in [bind(([0, 0, 0, 0], 0)), dual_stack()] {
         let (client, batch) = asked_at_another_address(&server);
         let reply = batch.iter().next().and_then(|d| d.reply(b"good")).expect("it has a source");
@@ -370,7 +370,7 @@ fn g23_with_meta_has_the_last_word_over_a_reply() {
 }
 
 #[test]
-fn e17_an_option_that_is_set_twice_is_an_error() {
+fn an_option_that_is_set_twice_is_an_error() {
     let server = bind(([0, 0, 0, 0], 0));
     let (client, batch) = asked_at_another_address(&server);
     let reply = batch.iter().next().and_then(|d| d.reply(b"good")).expect("it has a source");

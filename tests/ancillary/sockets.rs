@@ -195,7 +195,7 @@ fn waits(socket: &OwnedFd) -> bool {
 }
 
 #[test]
-fn d2_draining_errors_takes_no_data() {
+fn draining_errors_takes_no_data() {
     for waiting in sockets() {
         let (name, before) = (waiting.name, waits(&waiting.socket));
         let mut report_buf = [Report::EMPTY; 4];
@@ -214,7 +214,7 @@ fn d2_draining_errors_takes_no_data() {
 }
 
 #[test]
-fn d2_draining_into_nothing_checks_the_socket_too() {
+fn draining_into_nothing_checks_the_socket_too() {
     let (_peer, unix) = UnixDatagram::pair().expect("a pair");
     let error = drain_errors(&unix, &mut []).expect_err("it has no error queue");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -222,7 +222,7 @@ fn d2_draining_into_nothing_checks_the_socket_too() {
 }
 
 #[test]
-fn d26_enable_turns_on_what_it_returns_and_nothing_else() {
+fn enable_turns_on_what_it_returns_and_nothing_else() {
     for (asked, option_name) in ALL {
         for waiting in sockets() {
             let socket = &waiting.socket;
@@ -249,7 +249,7 @@ fn values(socket: &OwnedFd, asked: Ancillary) -> Vec<i32> {
 }
 
 #[test]
-fn d26_send_timestamps_need_an_error_queue() {
+fn send_timestamps_need_an_error_queue() {
     for waiting in sockets().iter().filter(|waiting| waiting.name != "TCP listener") {
         let taken = Ancillary::SEND_TIMESTAMP.enable(&waiting.socket).expect("a socket");
         assert_eq!(taken != Ancillary::NONE, waiting.has_error_queue, "{}", waiting.name);
@@ -257,7 +257,7 @@ fn d26_send_timestamps_need_an_error_queue() {
 }
 
 #[test]
-fn d26_a_transmit_clock_needs_a_socket_with_transmit_times() {
+fn a_transmit_clock_needs_a_socket_with_transmit_times() {
     for waiting in sockets() {
         let selected = TransmitClock::Monotonic.select(&waiting.socket);
         match waiting.has_transmit_times {

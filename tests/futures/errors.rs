@@ -36,8 +36,8 @@ async fn waits<F: Future>(future: F) -> bool {
 }
 
 #[test]
-fn r10_a_receive_returns_an_error_once_and_then_waits() {
-    if !has_icmp_errors("r10_a_receive_returns_an_error_once_and_then_waits") {
+fn a_receive_returns_an_error_once_and_then_waits() {
+    if !has_icmp_errors("a_receive_returns_an_error_once_and_then_waits") {
         return;
     }
     run(async {
@@ -62,8 +62,8 @@ fn r10_a_receive_returns_an_error_once_and_then_waits() {
 }
 
 #[test]
-fn r10_an_error_comes_before_the_datagram_after_it() {
-    if !has_icmp_errors("r10_an_error_comes_before_the_datagram_after_it") {
+fn an_error_comes_before_the_datagram_after_it() {
+    if !has_icmp_errors("an_error_comes_before_the_datagram_after_it") {
         return;
     }
     run(async {
@@ -86,9 +86,9 @@ fn r10_an_error_comes_before_the_datagram_after_it() {
 }
 
 #[test]
-fn r10_a_send_returns_an_error_once_and_goes_on() {
+fn a_send_returns_an_error_once_and_goes_on() {
     // Without ICMP errors, sends return none either once tokio watches the socket.
-    if !has_icmp_errors("r10_a_send_returns_an_error_once_and_goes_on") {
+    if !has_icmp_errors("a_send_returns_an_error_once_and_goes_on") {
         return;
     }
     run(async {

@@ -53,7 +53,7 @@ async fn beside_another(moved: impl Fn() -> usize + 'static, busy: impl AsyncFnO
 }
 
 #[test]
-fn r10_g19_a_flooded_receiver_leaves_others_their_turn() {
+fn a_flooded_receiver_leaves_others_their_turn() {
     run(async {
         let ((to, addr), from) = (udp(), udp4());
         for kind in 0..6 {
@@ -96,7 +96,7 @@ fn r10_g19_a_flooded_receiver_leaves_others_their_turn() {
 
 /// Each datagram of a coalesced message counts, and each that a message with a segment size is sent as.
 #[test]
-fn g19_messages_of_many_datagrams_count_as_these() {
+fn messages_of_many_datagrams_count_as_these() {
     const SEGMENTS: usize = 40;
     run(async {
         let ((from, _), (to, addr)) = (udp(), udp());
@@ -131,7 +131,7 @@ fn g19_messages_of_many_datagrams_count_as_these() {
 }
 
 #[test]
-fn g20_a_busy_sender_leaves_others_their_turn() {
+fn a_busy_sender_leaves_others_their_turn() {
     run(async {
         let ((from, _), (_to, addr)) = (udp(), udp());
         let from = Arc::new(Offload::builder().gso(false).build(from).expect("a UDP socket"));

@@ -129,7 +129,7 @@ fn a_dropped_send_each_has_sent_the_first_messages_and_taken_few_more() {
 /// A message on a full socket waits like any other. Once one of its segments was sent it counts as sent: segments
 /// without space are dropped and counted.
 #[test]
-fn d8_a_message_segmented_in_user_space_waits_until_writable() {
+fn a_message_segmented_in_user_space_waits_until_writable() {
     run(async {
         let (near, far) = narrow();
         let near = Offload::new(near).expect("a Unix socket");

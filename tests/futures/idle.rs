@@ -52,7 +52,7 @@ impl AsyncBatchSocket for Forwards {
 }
 
 #[test]
-fn g21_the_only_datagram_of_an_idle_socket_leaves_it_not_readable() {
+fn the_only_datagram_of_an_idle_socket_leaves_it_not_readable() {
     run(async {
         let mut batch = RecvBatch::for_gro(4);
         let (plain, offload) = (udp().0, Offload::new(udp().0).expect("a UDP socket"));
@@ -72,7 +72,7 @@ fn g21_the_only_datagram_of_an_idle_socket_leaves_it_not_readable() {
 /// An error may have ended the call, with messages left.
 #[cfg(target_os = "linux")]
 #[test]
-fn g21_a_socket_with_a_report_stays_readable() {
+fn a_socket_with_a_report_stays_readable() {
     run(async {
         let (to, nobody) = (udp().0, addr(&udp4()));
         Ancillary::ERRORS.require(&to).expect("a UDP socket");

@@ -163,7 +163,7 @@ fn a_polled_send_of_no_messages_waits_for_space() {
 
 /// A runtime without time is found out by the first call that waits, not by the first ICMP error.
 #[test]
-fn g1_a_runtime_without_time_is_found_out_by_the_first_wait() {
+fn a_runtime_without_time_is_found_out_by_the_first_wait() {
     let first_wait = async {
         let (socket, addr) = udp();
         let received = tokio::spawn(async move {

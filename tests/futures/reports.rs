@@ -33,7 +33,7 @@ pub(super) fn reports(socket: &UdpSocket) -> usize {
 }
 
 #[test]
-fn d21_a_receive_leaves_error_readiness_to_the_task_that_waits_for_it() {
+fn a_receive_leaves_error_readiness_to_the_task_that_waits_for_it() {
     for workers in RUNTIMES {
         run(workers, async |_| {
             let (socket, _peer) = reporting().await;
@@ -57,7 +57,7 @@ fn d21_a_receive_leaves_error_readiness_to_the_task_that_waits_for_it() {
 
 /// An error that arrives behind a waiting report causes no event.
 #[test]
-fn d21_a_receive_that_waits_beside_a_report_returns_the_next_error() {
+fn a_receive_that_waits_beside_a_report_returns_the_next_error() {
     for (workers, is_drained) in RUNTIMES.into_iter().flat_map(|n| [(n, false), (n, true)]) {
         run(workers, async |_| {
             let (socket, _peer) = reporting().await;
@@ -79,7 +79,7 @@ fn d21_a_receive_that_waits_beside_a_report_returns_the_next_error() {
 
 /// Once the queue is empty the readiness is stale, and a receive may clear it.
 #[test]
-fn d21_a_drained_queue_is_not_reported_for_ever() {
+fn a_drained_queue_is_not_reported_for_ever() {
     run(0, async |_| {
         let (socket, _peer) = reporting().await;
         let mut batch = RecvBatch::new(4, 32);
@@ -96,7 +96,7 @@ fn d21_a_drained_queue_is_not_reported_for_ever() {
 }
 
 #[test]
-fn d21_a_task_that_waits_for_reports_sleeps_between_them() {
+fn a_task_that_waits_for_reports_sleeps_between_them() {
     for workers in RUNTIMES {
         run(workers, async |clocks| {
             let (socket, _peer) = reporting().await;
@@ -126,7 +126,7 @@ fn d21_a_task_that_waits_for_reports_sleeps_between_them() {
 }
 
 #[test]
-fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
+fn a_receiver_sleeps_beside_an_undrained_error_queue() {
     for workers in RUNTIMES {
         run(workers, async |clocks| {
             let (socket, peer) = reporting().await;
@@ -160,7 +160,7 @@ fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
 }
 
 #[test]
-fn e2_a_receiver_beside_an_undrained_error_queue_sees_a_shutdown() {
+fn a_receiver_beside_an_undrained_error_queue_sees_a_shutdown() {
     for workers in RUNTIMES {
         run(workers, async |_| {
             let (socket, _peer) = reporting().await;

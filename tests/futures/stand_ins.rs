@@ -82,7 +82,7 @@ impl BatchSocket for OfferCounter {
 
 /// Of the messages all, none, every second, every hundredth, or only the first are bad.
 #[test]
-fn d11_d16_failures_are_offered_alone_and_counts_are_clamped() {
+fn failures_are_offered_alone_and_counts_are_clamped() {
     const N: usize = 1_024;
     run(async {
         let mut double = DoubleWithSocket {
@@ -135,7 +135,7 @@ impl AsyncBatchSocket for Claims {
 }
 
 #[test]
-fn d16_g6_a_send_that_takes_nothing_ends_whatever_it_claims() {
+fn a_send_that_takes_nothing_ends_whatever_it_claims() {
     run(async {
         let payloads = numbered(3, 8);
         for count in [0, 1, 3, usize::MAX] {
@@ -167,7 +167,7 @@ fn each_message_gets_the_error_of_an_implementation_that_makes_no_call() {
 }
 
 #[test]
-fn d16_a_batch_counts_no_more_than_was_offered() {
+fn a_batch_counts_no_more_than_was_offered() {
     run(async {
         let (socket, addr) = udp();
         socket.send_to(b"makes it readable", addr).await.expect("loopback takes it");

@@ -184,7 +184,7 @@ async fn any(waits: &mut [Wait]) {
 }
 
 #[test]
-fn d7_e3_a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
+fn a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
     for place in PLACES {
         run(place.workers(), async |clocks| {
             let alone = place.alone(clocks).await;
@@ -223,7 +223,7 @@ async fn receive(socket: &UdpSocket, kind: usize) {
 }
 
 #[test]
-fn e3_a_receive_beside_a_report_sleeps() {
+fn a_receive_beside_a_report_sleeps() {
     for place in PLACES {
         run(place.workers(), async |clocks| {
             let alone = place.alone(clocks).await;
@@ -250,7 +250,7 @@ fn descriptors() -> usize {
 }
 
 #[test]
-fn d7_e3_a_send_dropped_while_it_waits_leaves_nothing() {
+fn a_sender_that_sleeps_leaves_nothing_when_dropped() {
     // Other tests open and close descriptors meanwhile, so this thread gets a descriptor table of its own.
     let test = || {
         // SAFETY: it takes no pointers.
@@ -273,7 +273,7 @@ fn d7_e3_a_send_dropped_while_it_waits_leaves_nothing() {
 
 /// Outside a runtime, tokio's sockets work without a timer. So must these futures.
 #[test]
-fn d7_a_full_socket_outside_a_runtime_does_not_panic() {
+fn a_full_socket_outside_a_runtime_does_not_panic() {
     run(0, async |_| {
         let (near, far) = stuck().await;
         let full = fill(&near);
@@ -292,7 +292,7 @@ fn d7_a_full_socket_outside_a_runtime_does_not_panic() {
 }
 
 #[test]
-fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
+fn tasks_that_wait_in_both_directions_are_all_woken() {
     const TASKS: usize = 8;
     const EACH: usize = 200;
     for workers in RUNTIMES {
@@ -356,8 +356,8 @@ const ABSENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
 /// epoll always reports a socket with an undrained error queue as ready, and each datagram that leaves adds a
 /// timestamp to the queue.
 #[test]
-fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable() {
-    let name = "d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable";
+fn a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable() {
+    let name = "a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable";
     for workers in RUNTIMES {
         with_far_end(name, |_far| {
             // Seconds until the system gives up looking for the neighbour.

@@ -7,7 +7,7 @@ use std::process::Command;
 use mmsg::offload::GsoStatus;
 use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
 
-/// Set for a child of `n1_the_environment_turns_offloads_off`.
+/// Set for a child of `the_environment_turns_offloads_off`.
 const CHILD: &str = "MMSG_TEST_CHILD";
 
 /// The state of a socket in this process: GSO, GSO after it was requested again, GRO.
@@ -33,7 +33,7 @@ fn state() -> String {
 /// The result of [`state`] in a process with this value of the variable.
 fn in_child(value: Option<&str>) -> String {
     let mut child = Command::new(env::current_exe().expect("this program"));
-    child.args(["--exact", "environment::n1_the_environment_turns_offloads_off", "--nocapture"]);
+    child.args(["--exact", "environment::the_environment_turns_offloads_off", "--nocapture"]);
     child.env(CHILD, "1").env_remove("MMSG_OFFLOAD");
     child.envs(value.map(|value| ("MMSG_OFFLOAD", value)));
     let output = child.output().expect("this program runs again");
@@ -44,7 +44,7 @@ fn in_child(value: Option<&str>) -> String {
 }
 
 #[test]
-fn n1_the_environment_turns_offloads_off() {
+fn the_environment_turns_offloads_off() {
     if env::var_os(CHILD).is_some() {
         println!("state: {}", state());
         return;

@@ -61,8 +61,8 @@ fn receive(receiver: &Offload<UdpSocket>, count: usize) -> Vec<Vec<u8>> {
 
 /// Linux before 6.11 returns `EIO`; later ones compute the checksums themselves.
 #[test]
-fn s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other() {
-    let name = "s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other";
+fn a_device_without_checksum_offload_carries_everything_one_way_or_the_other() {
+    let name = "a_device_without_checksum_offload_carries_everything_one_way_or_the_other";
     with_far_end(name, |far| {
         if let Err(error) = without_checksum_offload(DEVICE) {
             return skip(name, format_args!("its checksum offload stays on: {error}"));
@@ -89,8 +89,8 @@ fn s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other(
 
 /// The first batch fills the send buffer for three seconds, while the kernel looks for an address that no host has.
 #[test]
-fn d9_the_rest_of_a_call_does_not_wait_for_another_timeout() {
-    let name = "d9_the_rest_of_a_call_does_not_wait_for_another_timeout";
+fn the_rest_of_a_call_does_not_wait_for_another_timeout() {
+    let name = "the_rest_of_a_call_does_not_wait_for_another_timeout";
     with_far_end(name, |far| {
         let Some((near, _receiver)) = pair(name, &far, false) else { return };
         SockRef::from(near.get_ref()).set_send_buffer_size(1).expect("the least there is");
@@ -105,8 +105,8 @@ fn d9_the_rest_of_a_call_does_not_wait_for_another_timeout() {
 }
 
 #[test]
-fn s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
-    let name = "s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on";
+fn a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
+    let name = "a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on";
     with_far_end(name, |far| {
         ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
         for gro in [false, true] {
@@ -143,8 +143,8 @@ fn s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
 
 /// One of 51 destinations is over its MTU, as a forged ICMP message can make it.
 #[test]
-fn g2_a_destination_over_its_mtu_does_not_take_gso_from_the_others() {
-    let name = "g2_a_destination_over_its_mtu_does_not_take_gso_from_the_others";
+fn a_destination_over_its_mtu_does_not_take_gso_from_the_others() {
+    let name = "a_destination_over_its_mtu_does_not_take_gso_from_the_others";
     with_far_end(name, |far| {
         ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
         let Some((near, receiver)) = pair(name, &far, true) else { return };
@@ -176,8 +176,8 @@ fn g2_a_destination_over_its_mtu_does_not_take_gso_from_the_others() {
 }
 
 #[test]
-fn s4_a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
-    let name = "s4_a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space";
+fn a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
+    let name = "a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space";
     with_far_end(name, |far| {
         ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
         let Some((near, receiver)) = pair(name, &far, true) else { return };
@@ -218,8 +218,8 @@ fn dont_fragment_bits(mut tap: &Socket, port: u16, mut bytes: usize) -> Vec<bool
 }
 
 #[test]
-fn d28_the_dont_fragment_bit_is_as_documented() {
-    let name = "d28_the_dont_fragment_bit_is_as_documented";
+fn the_dont_fragment_bit_is_as_documented() {
+    let name = "the_dont_fragment_bit_is_as_documented";
     with_far_end(name, |far| {
         // For each setting, the bit of single datagrams, of a batch that fits the MTU of 1,500 as a whole, and of one
         // that does not. `None` is the kernel's default in a new namespace.

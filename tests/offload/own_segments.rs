@@ -59,7 +59,7 @@ fn counted(near: &OffloadState) -> (usize, usize) {
 }
 
 #[test]
-fn d8_a_full_socket_that_does_not_wait_drops_the_rest_of_a_message() {
+fn a_full_socket_that_does_not_wait_drops_the_rest_of_a_message() {
     let (near, far) = narrow();
     let data = data(MANY);
     for round in 0..3 {
@@ -78,7 +78,7 @@ fn d8_a_full_socket_that_does_not_wait_drops_the_rest_of_a_message() {
 }
 
 #[test]
-fn d8_a_send_timeout_is_honoured() {
+fn a_send_timeout_is_honoured() {
     const TIMEOUT: Duration = Duration::from_millis(50);
     let (near, far) = small_pair();
     near.set_write_timeout(Some(TIMEOUT)).expect("a timeout");

@@ -40,8 +40,8 @@ fn check_rejected(result: std::io::Result<usize>) {
 }
 
 #[test]
-fn d19_buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
-    let name = "d19_buffers_too_small_for_gro_are_rejected_and_nothing_is_lost";
+fn buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
+    let name = "buffers_too_small_for_gro_are_rejected_and_nothing_is_lost";
     let Some((sender, receiver, to)) = pair(name) else { return };
     let sent = numbered(40, 1_200);
     send(&sender, to, &sent);
@@ -69,8 +69,8 @@ fn d19_buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
 }
 
 #[test]
-fn d19_without_gro_short_buffers_are_accepted() {
-    let name = "d19_without_gro_short_buffers_are_accepted";
+fn without_gro_short_buffers_are_accepted() {
+    let name = "without_gro_short_buffers_are_accepted";
     let Some((sender, receiver, to)) = pair(name) else { return };
     assert_eq!(receiver.recv_batch(&mut []).expect("no call"), 0);
     receiver.disable_gro(receiver.get_ref()).expect("a UDP socket");
@@ -93,8 +93,8 @@ fn check_received(receiver: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[
 
 /// As documented: without the option the kernel does not tell where the datagrams of a queued message end.
 #[test]
-fn g12_a_queued_message_arrives_whole_after_gro_is_turned_off() {
-    let name = "g12_a_queued_message_arrives_whole_after_gro_is_turned_off";
+fn a_queued_message_arrives_whole_after_gro_is_turned_off() {
+    let name = "a_queued_message_arrives_whole_after_gro_is_turned_off";
     let Some((sender, receiver, to)) = pair(name) else { return };
     let sent = numbered(40, 100);
     send(&sender, to, &sent);
@@ -114,8 +114,8 @@ fn g12_a_queued_message_arrives_whole_after_gro_is_turned_off() {
 
 /// An `Offload` only knows about GRO that it turned on itself.
 #[test]
-fn d19_a_short_buffer_shows_its_loss_if_others_turned_gro_on() {
-    let name = "d19_a_short_buffer_shows_its_loss_if_others_turned_gro_on";
+fn a_short_buffer_shows_its_loss_if_others_turned_gro_on() {
+    let name = "a_short_buffer_shows_its_loss_if_others_turned_gro_on";
     let Some((sender, receiver, to)) = pair(name) else { return };
     let sent = numbered(40, 1_000);
     receiver.disable_gro(receiver.get_ref()).expect("a UDP socket");
@@ -136,8 +136,8 @@ fn d19_a_short_buffer_shows_its_loss_if_others_turned_gro_on() {
 }
 
 #[test]
-fn d19_slices_too_short_for_gro_are_rejected_and_nothing_is_lost() {
-    let name = "d19_slices_too_short_for_gro_are_rejected_and_nothing_is_lost";
+fn slices_too_short_for_gro_are_rejected_and_nothing_is_lost() {
+    let name = "slices_too_short_for_gro_are_rejected_and_nothing_is_lost";
     let Some((sender, receiver, to)) = pair(name) else { return };
     let sent = numbered(40, 1_200);
     send(&sender, to, &sent);
@@ -165,10 +165,10 @@ fn d19_slices_too_short_for_gro_are_rejected_and_nothing_is_lost() {
 /// A program may offer more messages than a call takes. The others must cost nothing, not even a check of their
 /// capacity.
 #[test]
-fn e6_messages_beyond_one_call_cost_nothing() {
+fn messages_beyond_one_call_cost_nothing() {
     const OFFERED: usize = 100_000;
     const MAX_PER_CALL: usize = 1_024;
-    let name = "e6_messages_beyond_one_call_cost_nothing";
+    let name = "messages_beyond_one_call_cost_nothing";
     let Some((sender, receiver, to)) = pair(name) else { return };
     if !has_space_for(receiver.get_ref(), MAX_PER_CALL + 6, name) {
         return;

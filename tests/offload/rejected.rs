@@ -30,8 +30,8 @@ fn where_batches_fail(name: &str, errno: i32, test: impl FnOnce(&Offload<UdpSock
 }
 
 #[test]
-fn n2_a_rejected_batch_is_sent_as_datagrams_in_the_same_call() {
-    let name = "n2_a_rejected_batch_is_sent_as_datagrams_in_the_same_call";
+fn a_rejected_batch_is_sent_as_datagrams_in_the_same_call() {
+    let name = "a_rejected_batch_is_sent_as_datagrams_in_the_same_call";
     use GsoStatus::{On, Rejected};
     // The error, the status after it, and the two counters of rejections after the first and the second call.
     let cases = [
@@ -67,8 +67,8 @@ fn n2_a_rejected_batch_is_sent_as_datagrams_in_the_same_call() {
 
 /// With the error queue on, `EOPNOTSUPP` may come from ICMP ("source route failed").
 #[test]
-fn n2_an_error_that_may_be_about_another_datagram_leaves_gso_on() {
-    let name = "n2_an_error_that_may_be_about_another_datagram_leaves_gso_on";
+fn an_error_that_may_be_about_another_datagram_leaves_gso_on() {
+    let name = "an_error_that_may_be_about_another_datagram_leaves_gso_on";
     where_batches_fail(name, libc::EOPNOTSUPP, |near| {
         Ancillary::ERRORS.require(near).expect("Linux has it");
         let far = udp4();
@@ -80,8 +80,8 @@ fn n2_an_error_that_may_be_about_another_datagram_leaves_gso_on() {
 
 /// If the single datagrams fail too, the error says nothing about GSO.
 #[test]
-fn s7_an_error_of_the_datagrams_themselves_leaves_gso_on() {
-    let name = "s7_an_error_of_the_datagrams_themselves_leaves_gso_on";
+fn an_error_of_the_datagrams_themselves_leaves_gso_on() {
+    let name = "an_error_of_the_datagrams_themselves_leaves_gso_on";
     where_batches_fail(name, libc::EIO, |near| {
         let port_0 = SendMsg::to(([127, 0, 0, 1], 0).into(), b"data");
         let error = near.send_batch(&[port_0; 3]).expect_err("port 0 is invalid");
@@ -92,8 +92,8 @@ fn s7_an_error_of_the_datagrams_themselves_leaves_gso_on() {
 
 /// These errors are about the socket, not the batch.
 #[test]
-fn n2_a_batch_that_meets_a_full_socket_or_an_earlier_error_is_not_rejected() {
-    let name = "n2_a_batch_that_meets_a_full_socket_or_an_earlier_error_is_not_rejected";
+fn a_batch_that_meets_a_full_socket_or_an_earlier_error_is_not_rejected() {
+    let name = "a_batch_that_meets_a_full_socket_or_an_earlier_error_is_not_rejected";
     for errno in [libc::EAGAIN, libc::ECONNREFUSED] {
         where_batches_fail(name, errno, |near| {
             let msgs = [SendMsg::to(addr(near.get_ref()), b"data"); 3];

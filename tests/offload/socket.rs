@@ -34,8 +34,8 @@ fn send_each(near: &impl BatchSocket, msgs: &[SendMsg<'_>]) -> usize {
 
 /// A firewall that checks lengths drops a batch although each of its datagrams would pass.
 #[test]
-fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
-    let name = "d4_datagrams_pass_a_filter_that_rejects_their_gso_batch";
+fn datagrams_pass_a_filter_that_rejects_their_gso_batch() {
+    let name = "datagrams_pass_a_filter_that_rejects_their_gso_batch";
     in_namespace(name, || {
         let Some(near) = with_gso(name) else { return };
         let far = udp4();
@@ -101,8 +101,8 @@ fn stamped(socket: &UdpSocket, count: usize) -> Vec<u32> {
 
 /// The kernel would give a whole GSO batch one number and one timestamp.
 #[test]
-fn d6_each_datagram_has_a_time_of_sending() {
-    let name = "d6_each_datagram_has_a_time_of_sending";
+fn each_datagram_has_a_time_of_sending() {
+    let name = "each_datagram_has_a_time_of_sending";
     let far = udp4();
     let ask = |socket: &UdpSocket| {
         let taken = Ancillary::SEND_TIMESTAMP.enable(socket).expect("it is a socket");
@@ -148,8 +148,8 @@ impl<S> GetMut for Offload<S> {}
 
 /// With another socket's GSO state, a socket would send wrong datagrams or none.
 #[test]
-fn d17_the_gso_state_of_one_socket_is_not_used_for_another() {
-    let name = "d17_the_gso_state_of_one_socket_is_not_used_for_another";
+fn the_gso_state_of_one_socket_is_not_used_for_another() {
+    let name = "the_gso_state_of_one_socket_is_not_used_for_another";
     let Some(mut first) = with_gso(name) else { return };
     let () = first.get_mut();
     let far = udp4();
@@ -176,8 +176,8 @@ fn d17_the_gso_state_of_one_socket_is_not_used_for_another() {
 }
 
 #[test]
-fn d20_gathered_messages_go_as_one_batch() {
-    let Some(near) = with_gso("d20_gathered_messages_go_as_one_batch") else { return };
+fn gathered_messages_go_as_one_batch() {
+    let Some(near) = with_gso("gathered_messages_go_as_one_batch") else { return };
     let far = udp4();
     let (headers, bodies) = (numbered(64, 20), numbered(64, 900));
     let parts: Vec<_> = headers
@@ -202,7 +202,7 @@ fn d20_gathered_messages_go_as_one_batch() {
 }
 
 #[test]
-fn d27_a_socket_with_a_segment_size_or_a_cork_of_its_own_is_not_wrapped() {
+fn a_socket_with_a_segment_size_or_a_cork_of_its_own_is_not_wrapped() {
     for (option, value, name) in [(UDP_SEGMENT, 2, "UDP_SEGMENT"), (UDP_CORK, 1, "UDP_CORK")] {
         let socket = udp4();
         if let Err(error) = set_option(&socket, SOL_UDP, option, value) {
@@ -221,7 +221,7 @@ fn d27_a_socket_with_a_segment_size_or_a_cork_of_its_own_is_not_wrapped() {
 
 /// As in the kernel: 0 makes the message one datagram whatever the socket's option says.
 #[test]
-fn d35_a_segment_size_of_0_means_one_datagram() {
+fn a_segment_size_of_0_means_one_datagram() {
     let (near, far) = (udp4(), udp4());
     let msg = SendMsg::to(addr(&far), b"abcdef");
     let none = msg.with_segment_size(0);
@@ -243,7 +243,7 @@ fn d35_a_segment_size_of_0_means_one_datagram() {
 }
 
 #[test]
-fn d35_a_tos_of_0_overrides_the_sockets_own() {
+fn a_tos_of_0_overrides_the_sockets_own() {
     let (near, far) = (udp4(), udp4());
     set_option(&near, libc::IPPROTO_IP, libc::IP_TOS, 0x48).expect("a UDP socket");
     Ancillary::TOS.require(&far).expect("a UDP socket");

@@ -84,8 +84,8 @@ fn an_offload_lends_its_descriptor() {
 
 /// The kernel ignores the control messages of the other family, but a source must be of the peer's.
 #[test]
-fn g3_a_send_on_a_connected_socket_does_not_ask_for_its_peer() {
-    let name = "g3_a_send_on_a_connected_socket_does_not_ask_for_its_peer";
+fn a_send_on_a_connected_socket_does_not_ask_for_its_peer() {
+    let name = "a_send_on_a_connected_socket_does_not_ask_for_its_peer";
     let (v4, mapped) = (udp4(), udp4());
     let to_mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), addr(&mapped).port()));
     let mut pairs = vec![(udp4(), addr(&v4), v4)];

@@ -8,7 +8,7 @@ use crate::common::linux::in_namespace;
 use crate::common::sockets::{addr, udp4};
 
 #[test]
-fn n6_the_size_in_force_is_returned() {
+fn the_size_in_force_is_returned() {
     for wanted in [64 << 10, 200 << 10, 100 << 10] {
         let socket = udp4();
         let handle = SockRef::from(&socket);
@@ -21,7 +21,7 @@ fn n6_the_size_in_force_is_returned() {
 }
 
 #[test]
-fn n6_a_size_beyond_the_limit_is_no_error() {
+fn a_size_beyond_the_limit_is_no_error() {
     let limit = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?;
         text.trim().parse::<usize>().ok()
@@ -44,8 +44,8 @@ fn n6_a_size_beyond_the_limit_is_no_error() {
 
 /// In a namespace, so that no other traffic on loopback interferes.
 #[test]
-fn g25_what_a_full_buffer_drops_is_counted_while_nothing_arrives() {
-    in_namespace("g25_what_a_full_buffer_drops_is_counted_while_nothing_arrives", || {
+fn what_a_full_buffer_drops_is_counted_while_nothing_arrives() {
+    in_namespace("what_a_full_buffer_drops_is_counted_while_nothing_arrives", || {
         let (from, to) = (udp4(), udp4());
         assert!(Ancillary::DROPPED.enable(&to).expect("a UDP socket").contains(Ancillary::DROPPED));
         set_recv_buffer(&to, 8 << 10).expect("a UDP socket");

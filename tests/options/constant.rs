@@ -7,7 +7,7 @@ use crate::common::sockets::{addr, connected};
 
 /// The socket option applies to every message, and a message's own bits override it.
 #[test]
-fn n7_constant_ecn_needs_no_control_message() {
+fn constant_ecn_needs_no_control_message() {
     let (from, to) = connected();
     assert!(Ancillary::TOS.enable(&to).expect("a UDP socket").contains(Ancillary::TOS));
     SockRef::from(&from).set_tos_v4(46 << 2 | Ecn::Ect0 as u32).expect("a UDP socket");

@@ -19,7 +19,7 @@ fn sockets() -> Vec<UdpSocket> {
 
 /// The kernel uses the option of the datagram's family, so a dual-stack socket has both.
 #[test]
-fn d28_a_setting_holds_for_each_family_of_the_socket() {
+fn a_setting_holds_for_each_family_of_the_socket() {
     for socket in sockets() {
         for (value, setting) in (0..).zip(ALL) {
             setting.set(&socket).expect("an option of every Linux");

@@ -12,10 +12,10 @@ fn lines(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn d3_every_documented_server_is_one_that_is_attacked() {
+fn every_documented_server_is_one_that_is_attacked() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     if !root.join("README.md").is_file() {
-        return skip("d3_every_documented_server", "the source is not here");
+        return skip("every_documented_server", "the source is not here");
     }
     let blocking = include_str!("../../examples/server.rs");
     let tokio = include_str!("../../examples/server_tokio.rs");

@@ -48,13 +48,13 @@ fn behind_a_firewall(program: &'static str) {
 }
 
 #[test]
-fn d3_a_reply_that_a_firewall_rejects_costs_nobody_the_answer() {
+fn a_reply_that_a_firewall_rejects_costs_nobody_the_answer() {
     behind_a_firewall("server");
 }
 
 #[cfg(feature = "tokio")]
 #[test]
-fn d3_a_tokio_reply_that_a_firewall_rejects_costs_nobody_the_answer() {
+fn a_tokio_reply_that_a_firewall_rejects_costs_nobody_the_answer() {
     behind_a_firewall("server_tokio");
 }
 
@@ -68,7 +68,7 @@ fn bind_shared(addr: SocketAddr) -> UdpSocket {
 
 /// On a connected socket, receives and sends return ICMP errors.
 #[test]
-fn d3_the_readme_s_server_goes_past_connection_refused() {
+fn the_readme_s_server_goes_past_connection_refused() {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
     let to = server.local_addr().expect("it is bound");
     // Connected to itself, the client rejects answers.

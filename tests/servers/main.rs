@@ -42,7 +42,7 @@ const FULL: Strength =
 /// The servers: program, command line and requests.
 macro_rules! servers {
     ($($(#[$condition:meta])* $name:ident: $server:expr,)*) => {
-        mod d3_survives {
+        mod survives {
             $(
                 $(#[$condition])*
                 #[test]
@@ -54,7 +54,7 @@ macro_rules! servers {
 
         #[test]
         #[ignore = "takes minutes"]
-        fn d3_every_server_survives_the_full_attack() {
+        fn every_server_survives_the_full_attack() {
             $(
                 $(#[$condition])*
                 attack::run(&$server, &FULL);

@@ -39,14 +39,14 @@ fn an_empty_batch_makes_no_system_call() {
 
 #[cfg(unix)]
 #[test]
-fn d1_every_count_up_to_the_most_is_received_by_one_call() {
+fn every_count_up_to_the_most_is_received_by_one_call() {
     let mut batches =
         [MAX_PER_CALL - 1, MAX_PER_CALL, 2_000].map(|slots| RecvBatch::new(slots, 32));
     assert_eq!((batches[2].slots(), batches[2].message_count()), (2_000, 0));
     // Small batches follow large ones, and must show no part of them.
     for count in [1, MAX_PER_CALL, MAX_PER_CALL + 6, 2_000, MAX_PER_CALL + 1, 3, 1] {
         let (from, to) = (udp4(), udp4());
-        if !has_space_for(&to, count, "d1_every_count_up_to_the_most_is_received_by_one_call") {
+        if !has_space_for(&to, count, "every_count_up_to_the_most_is_received_by_one_call") {
             return;
         }
         let sent = numbered(count, 15);
@@ -98,7 +98,7 @@ fn spread<'a>(receivers: &[UdpSocket], data: &'a [Vec<u8>]) -> Vec<SendMsg<'a>> 
 }
 
 #[test]
-fn s8_every_count_is_sent_in_every_way() {
+fn every_count_is_sent_in_every_way() {
     let (from, to) = (udp4(), receivers());
     for count in [1, 31, 255, 256, 257, 512, 1_023, 1_024, 1_025, 1_030] {
         let sent = numbered(count, 15);

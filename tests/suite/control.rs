@@ -32,7 +32,7 @@ fn control(messages: &[(i32, i32, &[u8])]) -> ControlBuf {
 }
 
 #[test]
-fn m3_a_message_after_an_odd_one_is_sent_right() {
+fn a_message_after_an_odd_one_is_sent_right() {
     let (from, to) = (udp4(), udp4());
     ask(&to, IPPROTO_IP, &[libc::IP_RECVTTL, libc::IP_RECVTOS]);
     let tos: (i32, i32, &[u8]) = (IPPROTO_IP, libc::IP_TOS, &[0x04]);
@@ -68,7 +68,7 @@ fn a_control_message_that_the_kernel_rejects_fails_its_message() {
 }
 
 #[test]
-fn d33_r7_truncated_control_data_is_reported_for_its_message_alone() {
+fn truncated_control_data_is_reported_for_its_message_alone() {
     let (a, b) = unix_pair();
     // A buffer holds the peer's credentials or as many descriptors, but not both.
     set_option(&b, libc::SOL_SOCKET, libc::SO_PASSCRED, 1).expect("an option of every Linux");

@@ -35,7 +35,7 @@ fn assert_control(messages: mmsg::control::ControlMessages<'_>, rich: bool) {
 }
 
 #[test]
-fn r2_arenas_and_batches_have_whole_control_space_for_every_message() {
+fn arenas_and_batches_have_whole_control_space_for_every_message() {
     let (rich, plain) = rich_and_plain();
     let mut batch = RecvBatch::new(50, 16);
     // Batches of changing size, with and without control messages: no header may keep anything from the previous

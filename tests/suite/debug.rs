@@ -51,7 +51,7 @@ fn listed(implementing: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn d22_e13_no_public_type_or_error_prints_payload() {
+fn no_public_type_or_error_prints_payload() {
     let mut printed = Printed::default();
     let (near, far) = connected();
     let mut control = ControlBuf::new();

@@ -76,7 +76,7 @@ fn named() -> UnixDatagram {
 }
 
 #[test]
-fn d10_descriptors_are_closed() {
+fn descriptors_are_closed() {
     for (name, way) in WAYS {
         // The control data has space for 100 descriptors, but not for the maximum.
         for count in [1, 100, MAX_DESCRIPTORS] {
@@ -93,14 +93,14 @@ fn d10_descriptors_are_closed() {
 }
 
 #[test]
-fn d10_a_peers_pidfd_is_closed() {
+fn a_peers_pidfd_is_closed() {
     /// `SO_PASSPIDFD`, include/uapi/asm-generic/socket.h
     const SO_PASSPIDFD: i32 = 76;
     /// `SCM_PIDFD`, include/linux/socket.h
     const SCM_PIDFD: i32 = 4;
     let (a, b) = unix_pair();
     if let Err(error) = set_option(&b, libc::SOL_SOCKET, SO_PASSPIDFD, 1) {
-        return crate::common::skip("d10_a_peers_pidfd_is_closed", error);
+        return crate::common::skip("a_peers_pidfd_is_closed", error);
     }
     a.send(b"data").expect("there is space");
     let mut batch = RecvBatch::new(2, 16);
@@ -111,7 +111,7 @@ fn d10_a_peers_pidfd_is_closed() {
 }
 
 #[test]
-fn d10_no_descriptors_are_sent() {
+fn no_descriptors_are_sent() {
     let watched = Watched::new();
     let mut control = ControlBuf::new();
     let number = watched.as_fd().as_raw_fd().to_ne_bytes();

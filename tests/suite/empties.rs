@@ -18,7 +18,7 @@ fn shut_down(socket: &UdpSocket) {
 }
 
 #[test]
-fn r8_empty_datagrams_come_in_their_place() {
+fn empty_datagrams_come_in_their_place() {
     let (from, to) = (udp4(), udp4());
     let sent = [&b""[..], b"one", b"", b"", b"two", b""];
     let msgs = sent.map(|data| SendMsg::to(addr(&to), data));
@@ -43,7 +43,7 @@ fn r8_empty_datagrams_come_in_their_place() {
 
 #[cfg(unix)]
 #[test]
-fn r8_empty_unix_datagrams_are_messages_without_an_address() {
+fn empty_unix_datagrams_are_messages_without_an_address() {
     let (a, b) = unix_pair();
     let sent = [&b""[..], b"", b"x", b""];
     for _ in 0..2 {
@@ -60,7 +60,7 @@ fn r8_empty_unix_datagrams_are_messages_without_an_address() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn r8_a_socket_that_is_shut_down_gives_no_messages() {
+fn a_socket_that_is_shut_down_gives_no_messages() {
     for (socket, _peer) in [(udp4(), None), {
         let (a, b) = connected();
         (a, Some(b))
@@ -81,7 +81,7 @@ fn r8_a_socket_that_is_shut_down_gives_no_messages() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn r8_datagrams_that_arrived_before_a_shutdown_are_received() {
+fn datagrams_that_arrived_before_a_shutdown_are_received() {
     let (from, to) = (udp4(), udp4());
     for data in [&b"a"[..], b"", b"c"] {
         from.send_to(data, addr(&to)).expect("it is taken");
@@ -105,7 +105,7 @@ fn r8_datagrams_that_arrived_before_a_shutdown_are_received() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn r8_a_blocked_receiver_returns_when_the_socket_is_shut_down() {
+fn a_blocked_receiver_returns_when_the_socket_is_shut_down() {
     for into_batch in [false, true] {
         let socket = udp4();
         let own = socket.try_clone().expect("a second descriptor");
@@ -122,7 +122,7 @@ fn r8_a_blocked_receiver_returns_when_the_socket_is_shut_down() {
 }
 
 #[test]
-fn r8_a_descriptor_dropped_elsewhere_does_not_disturb_a_blocked_receiver() {
+fn a_descriptor_dropped_elsewhere_does_not_disturb_a_blocked_receiver() {
     let (from, to) = (udp4(), udp4());
     let second = to.try_clone().expect("a second descriptor");
     let to_addr = addr(&to);

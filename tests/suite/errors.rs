@@ -57,8 +57,8 @@ fn errors_of_the_socket_end_a_call_of_any_length() {
 }
 
 #[test]
-fn r10_connection_refused_is_returned_once_and_loses_nothing_received() {
-    if !has_icmp_errors("r10_connection_refused_is_returned_once_and_loses_nothing_received") {
+fn connection_refused_is_returned_once_and_loses_nothing_received() {
+    if !has_icmp_errors("connection_refused_is_returned_once_and_loses_nothing_received") {
         return;
     }
     let gone = refusing();
@@ -79,7 +79,7 @@ fn r10_connection_refused_is_returned_once_and_loses_nothing_received() {
 }
 
 #[test]
-fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
+fn repeated_connection_refused_does_not_stop_a_batch_for_ever() {
     // At first the peer accepts only its own datagrams, later only the socket's.
     let (peer, socket) = (refusing(), udp4());
     socket.connect(addr(&peer)).expect("connecting only stores the peer");
@@ -98,7 +98,7 @@ fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
         settle();
     }
     // The last datagram's error cannot be hidden by another.
-    let last = if has_icmp_errors("r10_repeated_connection_refused, the last by a receive") {
+    let last = if has_icmp_errors("repeated_connection_refused, the last by a receive") {
         socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))
     } else {
         socket.send_batch(&msgs[..1])
@@ -113,7 +113,7 @@ fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
 /// multi-message calls, return the same errno.
 #[cfg(target_os = "linux")]
 #[test]
-fn s10_eperm_from_a_peer_is_not_taken_for_a_sandbox() {
+fn eperm_from_a_peer_is_not_taken_for_a_sandbox() {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixDatagram};
     choose_backend();
@@ -162,11 +162,11 @@ fn a_descriptor_that_is_no_socket_is_an_error() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn e7_g9_a_packet_socket_is_an_error() {
+fn a_packet_socket_is_an_error() {
     choose_backend();
     match Socket::new(Domain::PACKET, Type::DGRAM, None) {
         Ok(socket) => assert_eq!(code(socket.recv_into(&mut RecvBatch::new(2, 16))), errno::EINVAL),
-        Err(error) => crate::common::skip("e7_g9_a_packet_socket_is_an_error", error),
+        Err(error) => crate::common::skip("a_packet_socket_is_an_error", error),
     }
 }
 

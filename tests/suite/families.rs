@@ -15,7 +15,7 @@ fn mapped(v4: SocketAddr) -> SocketAddr {
 }
 
 #[test]
-fn g16_one_batch_to_and_from_both_families() {
+fn one_batch_to_and_from_both_families() {
     let (Some(server), Some(six), four) = (dual_stack(), udp6(), udp4()) else { return };
     let sent = numbered(30, 9);
     let msgs: Vec<_> = sent

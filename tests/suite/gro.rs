@@ -73,7 +73,7 @@ fn a_batch_holds_coalesced_messages_and_single_datagrams_in_order() {
 
 /// Also if it ends between two datagrams: then an empty one follows.
 #[test]
-fn d19_a_truncated_coalesced_message_gives_its_whole_datagrams_and_says_so() {
+fn a_truncated_coalesced_message_gives_its_whole_datagrams_and_says_so() {
     let cases = [(250, 2, 50), (301, 3, 1), (99, 0, 99), (100, 1, 0), (300, 3, 0), (1_000, 10, 0)];
     for ((from, to), (slot, whole, rest)) in pairs().iter().flat_map(|p| cases.map(|c| (p, c))) {
         let data = payload(slot, 1_037);

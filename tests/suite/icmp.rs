@@ -34,7 +34,7 @@ fn is_connection_refused(report: &Report) -> bool {
 
 /// The kernel sends the first message of each batch and swallows the error that it causes. The queue has all errors.
 #[test]
-fn d5_sends_of_several_to_a_closed_port_end_and_the_queue_has_every_error() {
+fn sends_of_several_to_a_closed_port_end_and_the_queue_has_every_error() {
     type Send = fn(&UdpSocket, &[SendMsg<'_>]) -> io::Result<usize>;
     let ways: [Send; 2] = [
         |socket, msgs| socket.send_batch(msgs),
@@ -71,7 +71,7 @@ fn d5_sends_of_several_to_a_closed_port_end_and_the_queue_has_every_error() {
 }
 
 #[test]
-fn d5_send_each_reports_a_peer_that_is_gone() {
+fn send_each_reports_a_peer_that_is_gone() {
     let peer = refusing();
     let socket = udp4();
     socket.connect(addr(&peer)).expect("connecting only stores the peer");
@@ -87,7 +87,7 @@ fn d5_send_each_reports_a_peer_that_is_gone() {
 
 /// The error is only in the queue. Behind the first message it ends a call with a count.
 #[test]
-fn d31_an_icmp_error_about_another_datagram_fails_no_call() {
+fn an_icmp_error_about_another_datagram_fails_no_call() {
     let (from, open) = reporting();
     // (A GSO batch causes one ICMP error.)
     let copy = from.try_clone().expect("a second descriptor");
@@ -119,7 +119,7 @@ fn d31_an_icmp_error_about_another_datagram_fails_no_call() {
 
 /// As `drain_errors` documents, such a datagram is tried twice if it is the first of a call.
 #[test]
-fn d30_a_datagram_that_is_too_big_is_reported_for_each_try() {
+fn a_datagram_that_is_too_big_is_reported_for_each_try() {
     let (from, open) = reporting();
     let too_big = vec![0; 65_510];
     let good = SendMsg::to(addr(&open), b"good");
@@ -174,7 +174,7 @@ fn by_turns(from: &UdpSocket, good: &SendMsg<'_>, bad: &SendMsg<'_>) -> Outcome 
 
 /// The kernel drops reports that do not fit the receive buffer.
 #[test]
-fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
+fn the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
     /// Errors that may be both returned and queued: the crate does not know the size of the next report and assumes a
     /// page, while these take less than a kilobyte.
     const BOTH: usize = 8;

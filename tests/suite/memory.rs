@@ -10,7 +10,7 @@ use crate::common::{numbered, payload};
 
 #[cfg(unix)]
 #[test]
-fn m1_an_address_that_was_not_written_is_none() {
+fn an_address_that_was_not_written_is_none() {
     let (a, b) = unix_pair();
     let inet = udp6().unwrap_or_else(udp4);
     let mut batch = RecvBatch::new(4, 8);
@@ -40,7 +40,7 @@ fn m1_an_address_that_was_not_written_is_none() {
 
 #[cfg(unix)]
 #[test]
-fn m2_an_arena_that_grows_between_calls_gives_the_right_bytes() {
+fn an_arena_that_grows_between_calls_gives_the_right_bytes() {
     let (from, to) = (udp4(), udp4());
     // A new one grows from nothing.
     let (mut sender, mut receiver) = (MmsgBuf::new(), MmsgBuf::new());
@@ -60,7 +60,7 @@ fn m2_an_arena_that_grows_between_calls_gives_the_right_bytes() {
 }
 
 #[test]
-fn m2_a_batch_that_moves_keeps_its_wiring() {
+fn a_batch_that_moves_keeps_its_wiring() {
     let (from, to) = (udp4(), udp4());
     let mut batch = RecvBatch::new(3, 64);
     for round in 0..3 {
@@ -79,7 +79,7 @@ fn m2_a_batch_that_moves_keeps_its_wiring() {
 }
 
 #[test]
-fn m3_payload_may_lie_at_any_address() {
+fn payload_may_lie_at_any_address() {
     let (from, to) = (udp4(), udp4());
     let data = payload(3, 64);
     for offset in 0..9 {
@@ -106,7 +106,7 @@ fn m3_payload_may_lie_at_any_address() {
 
 #[cfg(unix)]
 #[test]
-fn m4_messages_that_do_not_fit_wait_for_the_next_call() {
+fn messages_that_do_not_fit_wait_for_the_next_call() {
     let (from, to) = (udp4(), udp4());
     let sent = numbered(50, 20);
     let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();

@@ -11,8 +11,8 @@ use crate::common::sockets::{addr, udp4, udp6};
 use crate::common::{code, fails_alone, skip};
 
 #[test]
-fn s10_a_firewall_rejects_one_destination_alone() {
-    let name = "s10_a_firewall_rejects_one_destination_alone";
+fn a_firewall_rejects_one_destination_alone() {
+    let name = "a_firewall_rejects_one_destination_alone";
     in_namespace(name, || {
         let (from, open, closed) = (udp4(), udp4(), udp4());
         if let Err(error) = firewall::reject_port(addr(&closed).port()) {
@@ -39,8 +39,8 @@ fn s10_a_firewall_rejects_one_destination_alone() {
 }
 
 #[test]
-fn s11_a_missing_route_fails_its_message_alone() {
-    let name = "s11_a_missing_route_fails_its_message_alone";
+fn a_missing_route_fails_its_message_alone() {
+    let name = "a_missing_route_fails_its_message_alone";
     in_namespace(name, || {
         // Addresses for documentation (RFC 5737, RFC 3849): the namespace has only loopback.
         let nowhere4 = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));

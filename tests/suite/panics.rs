@@ -63,7 +63,7 @@ fn an_iterator_that_panics_sends_nothing_twice() {
 }
 
 #[test]
-fn g7_an_iterator_of_destinations_that_panics_queues_none() {
+fn an_iterator_of_destinations_that_panics_queues_none() {
     let (from, to) = (udp4(), udp4());
     let meta = SendMeta::new().with_hop_limit(7);
     let msg = SendMsg::new(b"data").with_meta(&meta);

@@ -16,7 +16,7 @@ fn places(queue: &SendQueue) -> Vec<*const u8> {
 }
 
 #[test]
-fn d22_a_message_that_can_never_fit_has_its_own_error() {
+fn a_message_that_can_never_fit_has_its_own_error() {
     let each = 10 + SendQueue::OVERHEAD;
     let mut queue = SendQueue::new(2 * each);
     let fits = SendMsg::new(b"0123456789");
@@ -158,7 +158,7 @@ fn flush_each_goes_on_past_errors() {
 
 /// A message that is segmented in user space is sent by calls of its own.
 #[test]
-fn g4_a_flush_goes_on_after_a_short_count() {
+fn a_flush_goes_on_after_a_short_count() {
     let (near, far) = (udp4(), udp4());
     let near = Offload::builder().gso(false).build(near).expect("a UDP socket");
     let mut queue = SendQueue::new(1 << 20);
@@ -173,7 +173,7 @@ fn g4_a_flush_goes_on_after_a_short_count() {
 
 /// More bytes than a 32-bit program can count, by offering the same memory many times.
 #[test]
-fn d14_a_sum_of_lengths_that_overflows_leaves_the_queue_as_before() {
+fn a_sum_of_lengths_that_overflows_leaves_the_queue_as_before() {
     let (a, b) = connected();
     let megabyte = vec![0; 1 << 20];
     let parts = vec![IoSlice::new(&megabyte); (1 << 12) + 1];

@@ -28,9 +28,9 @@ fn exhaust_option_memory(socket: &UdpSocket, name: &str) -> bool {
 }
 
 #[test]
-fn s9_no_buffer_space_is_returned_without_waiting() {
+fn no_buffer_space_is_returned_without_waiting() {
     let (Some(from), Some(to)) = (udp6(), udp6()) else { return };
-    let name = "s9_no_buffer_space_is_returned_without_waiting";
+    let name = "no_buffer_space_is_returned_without_waiting";
     if !exhaust_option_memory(&from, name) {
         return;
     }

@@ -19,7 +19,7 @@ fn reply(source: Option<SocketAddr>, meta: RecvMeta) -> Option<(Option<SocketAdd
 }
 
 #[test]
-fn d3_a_message_without_address_or_port_gets_no_reply() {
+fn a_message_without_address_or_port_gets_no_reply() {
     let none = RecvMeta::default();
     let unanswerable =
         ["192.0.2.1:0", "[2001:db8::1]:0", "[::ffff:192.0.2.1]:0", "0.0.0.0:68", "[::]:546"];
@@ -32,7 +32,7 @@ fn d3_a_message_without_address_or_port_gets_no_reply() {
 }
 
 #[test]
-fn d3_a_reply_asks_to_leave_from_the_address_that_was_asked() {
+fn a_reply_asks_to_leave_from_the_address_that_was_asked() {
     let source = "192.0.2.1:7".parse().ok();
     let asked = "192.0.2.9".parse().expect("an address");
     let mut meta = RecvMeta::default();
@@ -46,7 +46,7 @@ fn d3_a_reply_asks_to_leave_from_the_address_that_was_asked() {
 /// A datagram from port 0 gets no reply and must not affect others.
 #[cfg(target_os = "linux")]
 #[test]
-fn d3_a_datagram_from_port_0_costs_no_other_reply() {
+fn a_datagram_from_port_0_costs_no_other_reply() {
     use crate::common::sockets::{addr, settle, udp4};
     use crate::common::{no_failure, raw::RawSender, recv::payloads, skip};
     use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};
@@ -56,7 +56,7 @@ fn d3_a_datagram_from_port_0_costs_no_other_reply() {
     let V4(to) = addr(&server) else { panic!("an IPv4 socket") };
     let raw = match RawSender::to(to) {
         Ok(raw) => raw,
-        Err(error) => return skip("d3_a_datagram_from_port_0_costs_no_other_reply", error),
+        Err(error) => return skip("a_datagram_from_port_0_costs_no_other_reply", error),
     };
     for data in [b"0", b"1", b"2"] {
         raw.send_from(0, data).expect("loopback takes it");

@@ -84,7 +84,7 @@ fn a_signal_does_not_end_a_receive() {
 
 /// Another call would restart the timeout.
 #[test]
-fn d9_a_signal_ends_a_receive_on_a_socket_with_a_timeout() {
+fn a_signal_ends_a_receive_on_a_socket_with_a_timeout() {
     handle_signals();
     for receive in RECEIVES {
         let socket = udp4();
@@ -125,7 +125,7 @@ const SENDS: [fn(&UnixDatagram) -> io::Result<usize>; 4] = [
 ];
 
 #[test]
-fn d9_a_signal_ends_a_send_on_a_socket_with_a_timeout() {
+fn a_signal_ends_a_send_on_a_socket_with_a_timeout() {
     handle_signals();
     for send in SENDS {
         let (a, b) = unix_pair();
@@ -211,7 +211,7 @@ fn check_pieces(came: impl Iterator<Item = Vec<u8>>) {
 }
 
 #[test]
-fn d8_a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
+fn a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
     handle_signals();
     let data: Vec<u8> = (0..PIECES as u32).flat_map(u32::to_be_bytes).collect();
     for send in SENDS_OF_ONE {

@@ -55,7 +55,7 @@ fn each_message_is_in_its_buffer() {
 
 #[cfg(unix)]
 #[test]
-fn r7_a_message_longer_than_its_buffer_says_so() {
+fn a_message_longer_than_its_buffer_says_so() {
     let (from, to) = (udp4(), udp4());
     for data in [&b"0123456789"[..], b"01234567", b""] {
         from.send_to(data, addr(&to)).expect("it is taken");

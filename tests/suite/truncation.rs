@@ -8,7 +8,7 @@ use crate::common::sockets::{addr, settle, udp4};
 
 #[cfg(unix)]
 #[test]
-fn r7_only_the_truncated_message_says_so() {
+fn only_the_truncated_message_says_so() {
     let (from, to) = (udp4(), udp4());
     let lens = [3, 100, 8, 9, 0, 7];
     let sent: Vec<_> = lens.iter().map(|&len| payload(len, len)).collect();
@@ -38,7 +38,7 @@ fn r7_only_the_truncated_message_says_so() {
 
 #[cfg(unix)]
 #[test]
-fn r9_the_result_counts_messages_and_each_has_its_own_length() {
+fn the_result_counts_messages_and_each_has_its_own_length() {
     let (from, to) = (udp4(), udp4());
     let lens = [1_000, 10, 500, 1];
     for len in lens {

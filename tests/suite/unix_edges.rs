@@ -80,7 +80,7 @@ fn check_answers(peer: &UnixDatagram, path: &[u8], expected: UnixAddr<'_>) {
 }
 
 #[test]
-fn e9_a_peer_whose_path_fills_its_memory_is_answered() {
+fn a_peer_whose_path_fills_its_memory_is_answered() {
     choose_backend();
     let folder = format!("/tmp/mmsg-edges-{}-{:?}", process::id(), crate::BACKEND);
     fs::create_dir_all(&folder).expect("a folder for a socket");
@@ -92,9 +92,9 @@ fn e9_a_peer_whose_path_fills_its_memory_is_answered() {
 
 /// Only one socket of a network namespace can have this name.
 #[test]
-fn e9_a_peer_whose_abstract_name_has_no_bytes_is_answered() {
+fn a_peer_whose_abstract_name_has_no_bytes_is_answered() {
     choose_backend();
-    let name = "e9_a_peer_whose_abstract_name_has_no_bytes_is_answered";
+    let name = "a_peer_whose_abstract_name_has_no_bytes_is_answered";
     crate::common::linux::in_namespace(name, || {
         let peer = bound(b"\0").expect("nobody else is here");
         check_answers(&peer, b"\0", UnixAddr::Abstract(b""));

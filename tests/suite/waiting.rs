@@ -39,7 +39,7 @@ fn by_slices(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
 const WAYS: [Receive; 3] = [by_messages, by_batch, by_slices];
 
 #[test]
-fn r1_a_blocking_receive_does_not_wait_for_the_whole_batch() {
+fn a_blocking_receive_does_not_wait_for_the_whole_batch() {
     for receive in WAYS {
         let socket = udp4();
         // Without a time limit: a receive that waits for more hangs the test.
@@ -53,7 +53,7 @@ fn r1_a_blocking_receive_does_not_wait_for_the_whole_batch() {
 }
 
 #[test]
-fn r1_a_blocking_receive_takes_what_is_already_there() {
+fn a_blocking_receive_takes_what_is_already_there() {
     for receive in WAYS {
         let socket = udp4();
         for data in [b"one", b"two"] {
@@ -67,7 +67,7 @@ fn r1_a_blocking_receive_takes_what_is_already_there() {
 }
 
 #[test]
-fn r1_the_read_timeout_is_honoured() {
+fn the_read_timeout_is_honoured() {
     for receive in WAYS {
         let socket = udp4();
         let timeout = Duration::from_millis(60);

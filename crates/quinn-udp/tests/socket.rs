@@ -37,7 +37,7 @@ fn recv((socket, state): &(UdpSocket, UdpSocketState), len: usize) -> (Vec<u8>, 
 
 #[cfg(target_os = "linux")]
 #[test]
-fn s1_a_rejected_batch_goes_as_its_datagrams_in_the_same_call() {
+fn a_rejected_batch_goes_as_its_datagrams_in_the_same_call() {
     let (to, (socket, state)) = (bind(), bind());
     // Without checksums the kernel rejects GSO batches with `EINVAL`.
     common::linux::set_option(&socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).expect("an option");
@@ -51,7 +51,7 @@ fn s1_a_rejected_batch_goes_as_its_datagrams_in_the_same_call() {
 }
 
 #[test]
-fn g17_an_empty_and_a_truncated_datagram_are_empty_and_divide_nothing() {
+fn an_empty_and_a_truncated_datagram_are_empty_and_divide_nothing() {
     let (to, (socket, state)) = (bind(), bind());
     let addr = to.0.local_addr().unwrap();
     for contents in [&[7; 0][..], &[7; 200]] {

@@ -8,7 +8,7 @@ mod running;
 use running::{Program, find};
 
 #[test]
-fn g31_statsd() {
+fn statsd() {
     let Some(example) = find("statsd") else { return };
     let ended = Program::start(example, [""; 0]).wait();
     assert_eq!(ended.status, Some(0), "{ended:#?}");

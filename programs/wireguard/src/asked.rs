@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn g28_a_flood_of_strangers_moves_no_peer_and_memory_is_bounded() {
+    fn a_flood_of_strangers_moves_no_peer_and_memory_is_bounded() {
         let mut asked = Asked::default();
         asked.heard(remote(0), at(1));
         assert_eq!(asked.reply(remote(0), false), at(1));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn g28_a_second_handshake_without_an_answer_leaves_by_the_default_address() {
+    fn a_second_handshake_without_an_answer_leaves_by_the_default_address() {
         let mut asked = Asked::default();
         asked.heard(remote(0), at(1));
         assert_eq!(asked.reply(remote(0), true), at(1));

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn g29_no_message_repeats_a_key_however_its_line_is_wrong() {
+    fn no_message_repeats_a_key_however_its_line_is_wrong() {
         let short = KEY.trim_end_matches('=');
         let values =
             [short, &KEY[1..], &format!("x{KEY}"), &format!("{KEY}=="), &format!("{KEY} {KEY}")];

@@ -34,7 +34,7 @@ proptest! {
 }
 
 #[test]
-fn r5_a_segment_size_is_read_in_either_byte_order() {
+fn a_segment_size_is_read_in_either_byte_order() {
     for big_endian in [false, true] {
         for (len_bytes, data_offset, align) in [(8, 16, 8), (4, 12, 4)] {
             let layout = Layout { len_bytes, data_offset, align, big_endian };
@@ -60,7 +60,7 @@ fn r5_a_segment_size_is_read_in_either_byte_order() {
 }
 
 #[test]
-fn m3_a_length_that_reaches_beyond_the_end_stops_the_walk() {
+fn a_length_that_reaches_beyond_the_end_stops_the_walk() {
     let layout = Layout { len_bytes: 8, data_offset: 16, align: 8, big_endian: false };
     for len in [0u64, 1, 15, 25, 26, 1 << 32, u64::MAX - 7, u64::MAX] {
         let mut bytes = [0; 24];

@@ -283,7 +283,7 @@ fn times_are_read_with_fields_of_either_width() {
 }
 
 #[test]
-fn a1_a_reply_leaves_from_the_destination_of_the_request_if_it_can() {
+fn a_reply_leaves_from_the_destination_of_the_request_if_it_can() {
     let reply = |ip: &str| {
         let mut meta = RecvMeta::NONE;
         (meta.destination, meta.interface) = (ip.parse().ok(), Some(7));

@@ -236,7 +236,7 @@ mod rules {
     }
 
     #[test]
-    fn d6_messages_with_a_segment_size_or_a_timestamp_among_raw_control_messages_stay_alone() {
+    fn messages_with_a_segment_size_or_a_timestamp_among_raw_control_messages_stay_alone() {
         let types = [numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER];
         for (level, ty) in types.into_iter().flatten() {
             let mut control = ControlBuf::new();
@@ -248,7 +248,7 @@ mod rules {
 
     /// Or a message would leave with another's options: replies by their interfaces, for one.
     #[test]
-    fn g22_messages_share_only_equal_options() {
+    fn messages_share_only_equal_options() {
         let ip = |text: &str| Some(text.parse().expect("an address"));
         let ips = [None, ip("127.0.0.1"), ip("169.254.1.1"), ip("ff02::1"), ip("fe80::1")];
         let mut received = Vec::new();
@@ -292,7 +292,7 @@ mod rules {
     }
 
     #[test]
-    fn d35_a_segment_size_of_0_means_one_datagram() {
+    fn a_segment_size_of_0_means_one_datagram() {
         let memory = [0; 100];
         let sizes = [(0, None), (1, Some(1)), (99, Some(99)), (100, None), (u16::MAX, None)];
         for (size, expected) in sizes {
@@ -306,7 +306,7 @@ mod rules {
     }
 
     #[test]
-    fn s5_a_batch_keeps_to_both_limits() {
+    fn a_batch_keeps_to_both_limits() {
         let memory = [0; 65_000];
         for dest in ["127.0.0.1:1", "[::1]:1"] {
             let dest: SocketAddr = dest.parse().expect("an address");

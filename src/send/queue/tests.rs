@@ -259,7 +259,7 @@ fn what_closures_write_is_adjacent_as_pushes_are() {
 }
 
 #[test]
-fn e17_what_a_queue_cannot_store_is_rejected_as_it_is_pushed() {
+fn what_a_queue_cannot_store_is_rejected_as_it_is_pushed() {
     let mut queue = SendQueue::new(1 << 10);
     let mut control = ControlBuf::new();
     control.push(1, 2, b"data").expect("it fits");

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn g16_an_ipv4_destination_has_the_bytes_of_an_ipv6_one() {
+    fn an_ipv4_destination_has_the_bytes_of_an_ipv6_one() {
         let to = SocketAddr::from(([192, 0, 2, 7], 9));
         let Some(Dest::Addr(mapped)) = Dest::Addr(to).mapped() else { panic!("it is IPv4") };
         let mut name = [0xEE; NAME_LEN];
@@ -216,7 +216,7 @@ mod tests {
 
     #[cfg(has_descriptors)]
     #[test]
-    fn e9_a_unix_address_survives_whatever_was_there_before() {
+    fn a_unix_address_survives_whatever_was_there_before() {
         let longest = [b'x'; MAX_PATH];
         let (short, long) = (Path::new("a"), bytes_path(&longest).expect("ASCII"));
         let mut addrs = vec![UnixAddr::Path(short), UnixAddr::Path(long)];

@@ -75,7 +75,7 @@ mod tests {
     const LAYOUT: Layout = Layout::NATIVE;
 
     #[test]
-    fn m3_space_and_length_are_those_of_the_macros() {
+    fn space_and_length_are_those_of_the_macros() {
         for payload in 0u32..=64 {
             // SAFETY: the macros only do arithmetic.
             let (len, space) = unsafe { (CMSG_LEN(payload), CMSG_SPACE(payload)) };
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn m3_the_macros_find_what_the_encoder_wrote() {
+    fn the_macros_find_what_the_encoder_wrote() {
         for first in 0..=64 {
             for second in [0, 1, 3, 4, 5, 7, 8, 9, 64 - first] {
                 let messages = payloads(first, second);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn m3_the_decoder_finds_what_the_macros_wrote() {
+    fn the_decoder_finds_what_the_macros_wrote() {
         for first in 0..=64 {
             for second in [0, 1, 3, 4, 5, 7, 8, 9, 64 - first] {
                 let messages = payloads(first, second);

@@ -72,12 +72,12 @@ mod tests {
 
     /// Without the number, descriptors would stay open.
     #[test]
-    fn g10_every_unix_has_the_number_of_passed_descriptors() {
+    fn every_unix_has_the_number_of_passed_descriptors() {
         assert_eq!(numbers::RIGHTS, Some((libc::SOL_SOCKET, libc::SCM_RIGHTS)));
     }
 
     #[test]
-    fn d10_every_number_is_given_once_and_erased() {
+    fn every_number_is_given_once_and_erased() {
         let numbers: Vec<u8> = [3i32, 40, -1, 500].iter().flat_map(|n| n.to_ne_bytes()).collect();
         let error = (-3i32).to_ne_bytes();
         let pidfd = 7i32.to_ne_bytes();
@@ -107,7 +107,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn d10_any_bytes_are_survived(mut bytes in proptest::collection::vec(0u8.., 0..200)) {
+        fn any_bytes_are_survived(mut bytes in proptest::collection::vec(0u8.., 0..200)) {
             erase_numbers(&mut bytes, |_| {});
         }
     }

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn p3_stray_bits_in_the_flags_do_not_matter() {
+    fn stray_bits_in_the_flags_do_not_matter() {
         for bit in 0..32 {
             let flag = 1i32.rotate_left(bit);
             let result = received(flag);

@@ -114,7 +114,7 @@ fn the_numbers_are_those_of_the_headers() {
 
 /// Some machines coalesce datagrams without reporting their boundaries.
 #[test]
-fn n8_coalescing_is_never_asked_for() {
+fn coalescing_is_never_asked_for() {
     assert_eq!(numbers::GRO, None);
     let socket = Offload::builder().gro(true).build(socket()).expect("a UDP socket");
     assert!(!socket.gro());
@@ -125,7 +125,7 @@ fn socket() -> UdpSocket {
 }
 
 #[test]
-fn n5_calls_on_an_unconnected_socket_pass_over_icmp_errors_of_other_datagrams() {
+fn calls_on_an_unconnected_socket_pass_over_icmp_errors_of_other_datagrams() {
     let socket = socket();
     let to = socket.local_addr().expect("it is bound");
     let mut batch = RecvBatch::new(8, 64);
@@ -147,7 +147,7 @@ fn n5_calls_on_an_unconnected_socket_pass_over_icmp_errors_of_other_datagrams() 
 }
 
 #[test]
-fn n5_a_connected_socket_returns_the_icmp_error_of_its_peer_once() {
+fn a_connected_socket_returns_the_icmp_error_of_its_peer_once() {
     let (near, far) = (socket(), socket());
     near.connect(far.local_addr().expect("it is bound")).expect("connect only stores the peer");
     let msgs = [SendMsg::new(b"one"), SendMsg::new(b"two"), SendMsg::new(b"three")];

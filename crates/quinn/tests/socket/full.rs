@@ -37,7 +37,7 @@ fn reject_batches(socket: &UdpSocket) {
 }
 
 #[test]
-fn e15_a_full_socket_says_so_and_wakes_every_sender() {
+fn a_full_socket_says_so_and_wakes_every_sender() {
     with_far_end("a full socket", |_far| {
         let (socket, to) = stalled();
         run(async {
@@ -68,7 +68,7 @@ fn e15_a_full_socket_says_so_and_wakes_every_sender() {
 }
 
 #[test]
-fn s1_a_rejected_batch_goes_as_its_datagrams_in_the_same_call() {
+fn a_rejected_batch_goes_as_its_datagrams_in_the_same_call() {
     let (std, receiver) = (bind(), bind());
     reject_batches(&std);
     run(async {
@@ -107,7 +107,7 @@ fn a_batch_that_is_sent_in_part_is_counted_exactly() {
 }
 
 #[test]
-fn s1_endpoints_whose_batches_are_rejected_connect_and_transfer() {
+fn endpoints_whose_batches_are_rejected_connect_and_transfer() {
     let sockets = [bind(), bind()].map(|std| {
         reject_batches(&std);
         std

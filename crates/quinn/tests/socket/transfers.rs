@@ -28,7 +28,7 @@ fn one_connection_transfers_both_ways_in_gso_batches() {
 }
 
 #[test]
-fn e16_no_batch_is_sent_if_quinn_is_told_so() {
+fn no_batch_is_sent_if_quinn_is_told_so() {
     run(async {
         let mut transport = TransportConfig::default();
         transport.enable_segmentation_offload(false);

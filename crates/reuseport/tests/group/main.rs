@@ -210,7 +210,7 @@ fn members_join_and_leave_and_the_others_share_evenly() {
 
 /// The old group leaves by a call, or ends.
 #[test]
-fn g26_after_a_restart_the_new_members_have_the_indices() {
+fn after_a_restart_the_new_members_have_the_indices() {
     for by_call in [true, false] {
         let by = || Spread::by(Field::u8(0));
         let mut old = builder(localhost(), by()).bind().expect("a group");
@@ -231,10 +231,10 @@ fn g26_after_a_restart_the_new_members_have_the_indices() {
 }
 
 #[test]
-fn g32_a_group_of_one_needs_no_permission_to_share() {
+fn a_group_of_one_needs_no_permission_to_share() {
     let test = || {
         if let Err(error) = seccomp::deny_option(libc::SO_REUSEPORT, libc::ENOPROTOOPT) {
-            return common::skip("g32_a_group_of_one_needs_no_permission_to_share", error);
+            return common::skip("a_group_of_one_needs_no_permission_to_share", error);
         }
         let error = builder(localhost(), Spread::FLOW).bind().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOPROTOOPT));
@@ -308,7 +308,7 @@ fn receive_the_rest(socket: &UdpSocket) -> usize {
 const LONG: Duration = Duration::from_secs(20);
 
 #[test]
-fn e25_a_loop_on_a_member_that_has_left_ends() {
+fn a_loop_on_a_member_that_has_left_ends() {
     let prepare = |socket: &Socket| socket.set_read_timeout(Some(LONG));
     let group = builder(localhost(), Spread::by(Field::u8(0))).prepare(prepare);
     let mut group = group.bind().expect("a group");
@@ -323,8 +323,8 @@ fn e25_a_loop_on_a_member_that_has_left_ends() {
 /// A filter delays each datagram after the kernel has looked up its socket. A datagram on its way to a leaving member
 /// arrives before `leave` returns, or not at all.
 #[test]
-fn e25_a_member_that_has_left_gets_no_datagram_that_was_under_way() {
-    let name = "e25_a_member_that_has_left_gets_no_datagram_that_was_under_way";
+fn a_member_that_has_left_gets_no_datagram_that_was_under_way() {
+    let name = "a_member_that_has_left_gets_no_datagram_that_was_under_way";
     // SAFETY: the call takes numbers alone, and returns the set of its commands.
     let commands = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_QUERY, 0, 0) };
     if commands < 0 || commands & libc::c_long::from(libc::MEMBARRIER_CMD_GLOBAL) == 0 {
@@ -372,7 +372,7 @@ fn e25_a_member_that_has_left_gets_no_datagram_that_was_under_way() {
 }
 
 #[test]
-fn e8_a_group_of_too_many_is_an_error() {
+fn a_group_of_too_many_is_an_error() {
     let too_many = usize::try_from(1u64 << 40).unwrap_or(usize::MAX);
     for count in [0, 1 << 16, too_many, usize::MAX] {
         let error = ReusePortGroup::bind(localhost(), count).expect_err("no kernel has space");

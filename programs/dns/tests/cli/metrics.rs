@@ -59,10 +59,10 @@ fn the_counters_are_served_for_prometheus() {
 
 /// Every receive of the server fails: it inherits this thread's filter.
 #[test]
-fn g32_a_lasting_receive_error_is_counted_and_said_once_a_second() {
+fn a_lasting_receive_error_is_counted_and_said_once_a_second() {
     let test = || {
         if let Err(error) = seccomp::deny(&[seccomp::RECVMMSG], libc::ENOMEM) {
-            return skip("g32_a_lasting_receive_error", error);
+            return skip("a_lasting_receive_error", error);
         }
         let begin = Instant::now();
         let (server, metrics) = start(&["--threads", "2"]);

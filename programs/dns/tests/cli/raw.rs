@@ -134,10 +134,10 @@ fn a_listening_address_may_name_its_interface() {
 }
 
 #[test]
-fn g32_one_thread_starts_where_sharing_is_refused() {
+fn one_thread_starts_where_sharing_is_refused() {
     let test = || {
         if let Err(error) = seccomp::deny_option(libc::SO_REUSEPORT, libc::ENOPROTOOPT) {
-            return skip("g32_one_thread_starts_where_sharing_is_refused", error);
+            return skip("one_thread_starts_where_sharing_is_refused", error);
         }
         let server = serve("127.0.0.1:0", &[]);
         let client = client(server.addr);

@@ -200,8 +200,8 @@ fn a_stopped_upstream_loses_only_datagrams_beyond_the_bound() {
 }
 
 #[test]
-fn g27_all_queues_together_have_a_bound() {
-    loses_only_beyond("g27_all_queues_together_have_a_bound", "--queues");
+fn all_queues_together_have_a_bound() {
+    loses_only_beyond("all_queues_together_have_a_bound", "--queues");
 }
 
 fn loses_only_beyond(name: &str, bound: &str) {
@@ -296,7 +296,7 @@ fn an_upstream_that_does_not_receive_holds_up_nobody() {
 }
 
 #[test]
-fn g27_memory_follows_what_waits() {
+fn memory_follows_what_waits() {
     on_one_cpu();
     let upstream = Upstream::start(1);
     let forward = forward("127.0.0.1:0", &[upstream.addr], &[]);

@@ -352,7 +352,7 @@ fn errors_are_one_line() {
 }
 
 #[test]
-fn g27_an_upstream_that_refuses_is_left_alone() {
+fn an_upstream_that_refuses_is_left_alone() {
     let upstream = Upstream::start(1);
     let closed = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let forward = forward("127.0.0.1:0", &[closed.expect("a loopback socket"), upstream.addr], &[]);

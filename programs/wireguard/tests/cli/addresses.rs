@@ -85,18 +85,18 @@ fn behind_a_firewall(test: &str, asked: &str) {
 }
 
 #[test]
-fn g28_a_second_address_answers_through_a_stateful_firewall() {
-    behind_a_firewall("g28_a_second_address_answers_through_a_stateful_firewall", OTHERS[0]);
+fn a_second_address_answers_through_a_stateful_firewall() {
+    behind_a_firewall("a_second_address_answers_through_a_stateful_firewall", OTHERS[0]);
 }
 
 #[test]
-fn g28_a_second_ipv6_address_answers_through_a_stateful_firewall() {
-    behind_a_firewall("g28_a_second_ipv6_address_answers_through_a_stateful_firewall", OTHERS[1]);
+fn a_second_ipv6_address_answers_through_a_stateful_firewall() {
+    behind_a_firewall("a_second_ipv6_address_answers_through_a_stateful_firewall", OTHERS[1]);
 }
 
 #[test]
-fn g28_a_peer_that_moves_is_answered_from_where_it_asked() {
-    let test = "g28_a_peer_that_moves_is_answered_from_where_it_asked";
+fn a_peer_that_moves_is_answered_from_where_it_asked() {
+    let test = "a_peer_that_moves_is_answered_from_where_it_asked";
     with_nodes(test, |far| {
         if let Err(error) = far.enter(firewall) {
             return skip(test, format_args!("no firewall: {error}"));
@@ -121,8 +121,8 @@ fn g28_a_peer_that_moves_is_answered_from_where_it_asked() {
 }
 
 #[test]
-fn g28_an_address_that_disappears_gives_way_to_another() {
-    let test = "g28_an_address_that_disappears_gives_way_to_another";
+fn an_address_that_disappears_gives_way_to_another() {
+    let test = "an_address_that_disappears_gives_way_to_another";
     for (asked, len) in OTHERS.into_iter().zip([24, 64]) {
         with_nodes(test, |far| {
             add_addresses(&far);

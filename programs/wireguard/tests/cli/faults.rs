@@ -178,8 +178,8 @@ fn a_peer_without_a_route_costs_the_others_nothing() {
 
 /// Floods of datagrams without a key, each as long as can be, while a tunnel of long packets is open.
 #[test]
-fn g33_a_flood_of_long_datagrams_takes_little_memory() {
-    let test = "g33_a_flood_of_long_datagrams_takes_little_memory";
+fn a_flood_of_long_datagrams_takes_little_memory() {
+    let test = "a_flood_of_long_datagrams_takes_little_memory";
     with_nodes(test, |far| {
         let config =
             |node| Config::new(node, &[&format!("10.78.0.{node}/24")], 0).line("MTU = 9000");

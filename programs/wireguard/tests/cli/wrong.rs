@@ -93,8 +93,8 @@ fn a_device_that_is_deleted_ends_the_node() {
 }
 
 #[test]
-fn g29_an_address_that_comes_twice_is_an_error_without_its_text() {
-    let test = "g29_an_address_that_comes_twice_is_an_error_without_its_text";
+fn an_address_that_comes_twice_is_an_error_without_its_text() {
+    let test = "an_address_that_comes_twice_is_an_error_without_its_text";
     with_nodes(test, |_| {
         let config = Config::new(1, &["10.78.0.1/24", "10.78.0.1/24"], 0).write(test, "wg0");
         let ended = Program::start(WIREGUARD, [config]).wait();

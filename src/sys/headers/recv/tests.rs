@@ -5,7 +5,7 @@ use std::io::IoSliceMut;
 use super::*;
 
 #[test]
-fn r2_fields_that_a_call_overwrites_are_set_anew() {
+fn fields_that_a_call_overwrites_are_set_anew() {
     let mut storage = RecvStorage::new();
     storage.reserve(2).expect("there is memory");
     let (mut first, mut second) = ([0; 10], [0; 10]);
@@ -29,7 +29,7 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
 
 /// The kernel copies slowly to some offsets in a page: see [`Slots`].
 #[test]
-fn e14_the_first_slot_begins_a_page_and_the_others_cache_lines() {
+fn the_first_slot_begins_a_page_and_the_others_cache_lines() {
     for (count, len) in [(1, 1), (3, 1_500), (8, 65_535), (2, 4_096)] {
         let mut slots = Slots::try_new(count, len).expect("there is memory");
         slots.set_received(count - 1, RecvResult::of(len, len, 0), &RawAddr::NO_NAME);
