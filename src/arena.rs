@@ -4,14 +4,14 @@ use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 
 use crate::ancillary::RecvMeta;
-use crate::recv::datagram::Envelope;
+use crate::recv::datagram::Origin;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::coalesce::{GsoBatch, Segmenting};
 use crate::send::msg::SendMsg;
-use crate::send::wire::wire;
+use crate::send::prepare::prepare;
 use crate::sys::{
-    self, AsSocket, BorrowedSocket, Flags, MAX_BATCH, RecvStorage, SendStorage, Taken,
+    self, AsSocket, BorrowedSocket, Flags, MAX_BATCH, Received, RecvStorage, SendStorage,
     numbers::MAX_RECV,
 };
 
@@ -88,7 +88,7 @@ impl MmsgBuf {
     ///
     /// The errors of `BatchSocket::recv_batch`.
     pub fn recv(&mut self, socket: &impl AsSocket, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        self.recv_on(sys::borrow(socket), msgs).map(|taken| taken.count)
+        self.recv_on(sys::borrow(socket), msgs).map(|received| received.count)
     }
 
     /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch). Returns how many the kernel
@@ -106,18 +106,18 @@ impl MmsgBuf {
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &mut [RecvMsg<'_>],
-    ) -> io::Result<Taken> {
+    ) -> io::Result<Received> {
         let offered = msgs.len().min(MAX_RECV);
         self.recv.reserve(offered)?;
         let mut headers = self.recv.begin();
         for msg in &mut msgs[..offered] {
             msg.lend_to(&mut headers);
         }
-        let taken = sys::recv(socket, headers.wired(), Flags::NONE)?;
-        for (i, msg) in msgs[..taken.count].iter_mut().enumerate() {
+        let received = sys::recv(socket, headers.prepared(), Flags::NONE)?;
+        for (i, msg) in msgs[..received.count].iter_mut().enumerate() {
             msg.read_back(&self.recv, i);
         }
-        Ok(taken)
+        Ok(received)
     }
 
     /// Receives a message into each buffer, and calls `each` with the index and the message of each that came.
@@ -128,23 +128,23 @@ impl MmsgBuf {
         buffers: &mut [IoSliceMut<'_>],
         flags: Flags,
         each: &mut dyn FnMut(usize, Message<'_>),
-    ) -> io::Result<Taken> {
+    ) -> io::Result<Received> {
         let offered = buffers.len().min(MAX_RECV);
         self.recv.reserve(offered)?;
         let mut headers = self.recv.begin();
         for buffer in &mut buffers[..offered] {
             headers.push(buffer);
         }
-        let taken = sys::recv(socket, headers.wired(), flags)?;
-        for (i, buffer) in buffers[..taken.count].iter().enumerate() {
+        let received = sys::recv(socket, headers.prepared(), flags)?;
+        for (i, buffer) in buffers[..received.count].iter().enumerate() {
             let result = self.recv.result(i);
             let (source, control) = (self.recv.source(i, &result), self.recv.control(i, &result));
             let mut meta = None;
             RecvMeta::decode(control, &mut meta);
             let meta = meta.as_ref().unwrap_or(&RecvMeta::NONE);
-            each(i, Message::new(buffer, &result, Envelope::new(source, meta), control));
+            each(i, Message::new(buffer, &result, Origin::new(source, meta), control));
         }
-        Ok(taken)
+        Ok(received)
     }
 
     #[inline]
@@ -156,8 +156,8 @@ impl MmsgBuf {
         let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
         self.send.reserve(msgs.len(), 0)?;
         let mut headers = self.send.begin();
-        wire(&mut headers, &mut self.batches, socket, msgs, None)?;
-        sys::send(socket, headers.wired(), Flags::NONE)
+        prepare(&mut headers, &mut self.batches, socket, msgs, None)?;
+        sys::send(socket, headers.prepared(), Flags::NONE)
     }
 
     /// Sends messages as GSO batches, by one system call.
@@ -190,8 +190,8 @@ impl MmsgBuf {
         self.send.reserve(msgs.len(), if joins { MAX_COPIES } else { 0 })?;
         self.batches.try_reserve(msgs.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut headers = self.send.begin();
-        wire(&mut headers, &mut self.batches, socket, msgs, Some(segmenting))?;
-        sys::send(socket, headers.wired(), flags)
+        prepare(&mut headers, &mut self.batches, socket, msgs, Some(segmenting))?;
+        sys::send(socket, headers.prepared(), flags)
     }
 }
 

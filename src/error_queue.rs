@@ -32,7 +32,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket, Flags};
 ///   with [`set_recv_buffer`](crate::options::set_recv_buffer), or send and drain fewer at a time.
 /// - `sendmmsg` may hide an error once its first message is sent: then only the report tells.
 /// - This host may report [`Event::TooBig`] several times for one datagram, since the crate tries it more than once, and each
-///   `EMSGSIZE` of a send queues one, too. They have no [`reporter`](Report::reporter): do not count these, but their `mtu`
+///   `EMSGSIZE` of a send queues one, too. They have no [`offender`](Report::offender): do not count these, but their `mtu`
 ///   holds. A router reports a datagram that it drops at most once.
 ///
 /// ```
@@ -96,6 +96,6 @@ fn drain_once(socket: BorrowedSocket<'_>, reports: &mut [Report]) -> io::Result<
     };
     match arena::with(|arena| arena.recv_slices(socket, buffers, flags, &mut each)) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-        result => result.map(|taken| taken.count),
+        result => result.map(|received| received.count),
     }
 }

@@ -10,9 +10,9 @@ use std::io::{self, IoSliceMut};
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
+use crate::send::chunk::{self, CHUNK};
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::send::row::{self, ROW};
 pub use ext::BatchSocketExt;
 #[cfg(feature = "tokio")]
 pub(crate) use ext::{OfferSize, is_temporary};
@@ -262,10 +262,10 @@ pub trait BatchSocket {
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
         let mut sent = 0;
         while !queue.is_empty() {
-            let mut row = row::row();
-            let row = queue.fill(&mut row, ROW);
-            let offered = row.len();
-            match self.send_batch(row) {
+            let mut chunk = chunk::empty();
+            let chunk = queue.fill(&mut chunk, CHUNK);
+            let offered = chunk.len();
+            match self.send_batch(chunk) {
                 Ok(0) => break,
                 Ok(count) => {
                     queue.advance(count.min(offered));

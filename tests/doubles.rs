@@ -93,7 +93,7 @@ impl BatchSocket for Short {
 fn short_counts_do_not_lead_to_short_calls() {
     let (calls, data) = (Short::default(), numbered(512, 8));
     assert_eq!(calls.send_each(messages(&data), no_failure).expect("it takes some"), 512);
-    // A row of 256 takes three calls.
+    // A chunk of 256 takes three calls.
     assert_eq!(calls.0.get(), 6);
 }
 

@@ -50,7 +50,7 @@ fn every_fault_of_the_table_has_its_test() {
         return;
     };
     let mut source = String::new();
-    for folder in ["src", "tests", "programs"] {
+    for folder in ["src", "tests", "crates", "examples", "programs"] {
         for path in rust_files(&root.join(folder)) {
             source += &fs::read_to_string(path).expect("a readable file");
         }

@@ -6,9 +6,9 @@
 
 mod control_buf;
 mod ecn;
-mod options;
 mod recv_meta;
 mod send_meta;
+mod set;
 mod socket_options;
 #[cfg(test)]
 mod tests;
@@ -16,9 +16,9 @@ mod transmit_clock;
 
 pub use control_buf::ControlBuf;
 pub use ecn::Ecn;
-pub use options::Ancillary;
 pub use recv_meta::RecvMeta;
 pub use send_meta::SendMeta;
+pub use set::Ancillary;
 pub use transmit_clock::TransmitClock;
 
 pub(crate) use recv_meta::{system_time, timestamping};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::options::Ancillary;
+use super::set::Ancillary;
 use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 

@@ -32,7 +32,7 @@ pub struct Report {
     pub dest: Option<SocketAddr>,
     /// The reporting host: a router, or the destination, with the scope of a link-local IPv6 address. Its
     /// port is 0. `None` if it was this host.
-    pub reporter: Option<SocketAddr>,
+    pub offender: Option<SocketAddr>,
     /// The error number that a send would have returned; 0 for a send timestamp.
     pub errno: i32,
 }
@@ -85,7 +85,7 @@ impl Report {
     /// let reports = [Report::EMPTY; 16];
     /// assert_eq!(reports[0], Report::default());
     /// ```
-    pub const EMPTY: Self = Self { event: Event::Other, dest: None, reporter: None, errno: 0 };
+    pub const EMPTY: Self = Self { event: Event::Other, dest: None, offender: None, errno: 0 };
 
     /// Decodes the report of a message from the error queue, whose address is `dest`. `None` if it holds none.
     #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
@@ -126,7 +126,7 @@ impl Report {
         };
         // A send timestamp has the error number ENOMSG.
         let errno = if origin == origin::TIMESTAMPING { 0 } else { errno };
-        Some(Self { event, dest, reporter: sys::decode_addr(offender), errno })
+        Some(Self { event, dest, offender: sys::decode_addr(offender), errno })
     }
 }
 
@@ -173,6 +173,6 @@ mod tests {
     fn a_short_report_is_none() {
         let report = |len| Report::of_error(&vec![0; len], (None, None), None);
         assert_eq!(report(15), None);
-        assert!(report(16).is_some_and(|report| report.reporter.is_none()));
+        assert!(report(16).is_some_and(|report| report.offender.is_none()));
     }
 }

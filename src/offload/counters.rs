@@ -78,7 +78,7 @@ counters! {
     rejected_unsupported,
     /// GSO batches that the kernel rejected for the size of their segments (`EMSGSIZE`, `EINVAL`).
     rejected_size,
-    /// Datagrams dropped from messages with their own segment size: the socket took earlier datagrams of the message,
+    /// Datagrams dropped from messages with explicit segment sizes: the socket took earlier datagrams of the message,
     /// but not these.
     dropped,
     /// Datagrams received; each segment of a coalesced message counts.

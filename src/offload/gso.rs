@@ -12,9 +12,9 @@ use super::counters::add;
 use super::state::OffloadState;
 use crate::arena::MmsgBuf;
 use crate::events;
-use crate::send::coalesce::{GsoBatch, MAX_BATCH_BYTES, Segmenting, own_segment_size};
+use crate::send::chunk::{self, CHUNK};
+use crate::send::coalesce::{GsoBatch, MAX_BATCH_BYTES, Segmenting, explicit_segment_size};
 use crate::send::msg::SendMsg;
-use crate::send::row::{self, ROW};
 use crate::sys::{self, BorrowedSocket, Dest, Flags, MAX_BATCH, Payload, Rejection, numbers};
 
 /// How many rejected batches a call remembers.
@@ -94,7 +94,7 @@ impl Call<'_> {
         segmenting: &Segmenting<'_>,
         flags: Flags,
     ) -> Offered {
-        let own_size = || own_segment_size(&msgs[0]).map(usize::from);
+        let own_size = || explicit_segment_size(&msgs[0]).map(usize::from);
         let must_split = |size: &usize| !segmenting.permits(&msgs[0], *size);
         let is_restricted = segmenting.max_segments == 0 || !segmenting.rejected.is_empty();
         if let Some(size) = is_restricted.then(own_size).flatten().filter(must_split) {
@@ -107,7 +107,7 @@ impl Call<'_> {
         }
         let offered = self.arena.send_gso(self.socket, msgs, segmenting, flags);
         let messages = self.state.counters.sent(offered.sent);
-        let unfilled = msgs.get(messages).filter(|msg| own_segment_size(msg).is_none());
+        let unfilled = msgs.get(messages).filter(|msg| explicit_segment_size(msg).is_none());
         let next = offered.next.or_else(|| unfilled.map(|msg| GsoBatch::single(msg.len())));
         Offered { messages, next, error: offered.error }
     }
@@ -210,7 +210,7 @@ impl Call<'_> {
         events::gso_rejected(&error, segment, cause == Rejection::Unsupported);
     }
 
-    /// Sends the datagrams of a message with its own segment size. Once the kernel has taken one, the message counts as
+    /// Sends the datagrams of a message with an explicit segment size. Once the kernel has taken one, the message counts as
     /// sent, and datagrams that are not taken are dropped.
     ///
     /// # Errors
@@ -228,7 +228,7 @@ impl Call<'_> {
         if msg.len() > MAX_BATCH_BYTES {
             return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
         }
-        if msg.len().div_ceil(size) > numbers::MAX_OWN_SEGMENTS {
+        if msg.len().div_ceil(size) > numbers::MAX_EXPLICIT_SEGMENTS {
             return Err(io::Error::from_raw_os_error(numbers::EINVAL));
         }
         let mut gathered = mem::take(&mut self.arena.gathered);
@@ -254,11 +254,11 @@ impl Call<'_> {
         segmenting: &Segmenting<'_>,
         flags: Flags,
     ) -> Offered {
-        let mut row = row::row();
+        let mut chunk = chunk::empty();
         let (mut sent, all) = (0, data.len().div_ceil(size));
         while sent < all {
             let mut datagrams = data[sent * size..].chunks(size).map(|data| msg.segment(data));
-            let datagrams = row::fill(&mut row, ROW, &mut datagrams);
+            let datagrams = chunk::fill(&mut chunk, CHUNK, &mut datagrams);
             let offered = self.arena.send_gso(self.socket, datagrams, segmenting, flags);
             let (taken, stopped) = (self.state.counters.sent(offered.sent), offered.next);
             if taken == 0 && sent == 0 {

@@ -12,7 +12,7 @@ use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::socket::BatchSocket;
-use crate::sys::{self, AsSocket, BorrowedSocket, Flags, MAX_BATCH, Taken, numbers};
+use crate::sys::{self, AsSocket, BorrowedSocket, Flags, MAX_BATCH, Received, numbers};
 
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
 const MAX_PAYLOAD: usize = 65_535 - 8;
@@ -227,7 +227,7 @@ sys::impl_as_socket!(['a] SocketWithState<'a>, |both| both.socket);
 
 impl SocketWithState<'_> {
     /// Receives into the free slots, and counts what came.
-    fn add_to(&self, batch: &mut RecvBatch, flags: Flags) -> io::Result<Taken> {
+    fn add_to(&self, batch: &mut RecvBatch, flags: Flags) -> io::Result<Received> {
         self.state.check_capacity(|| Some(batch.slot_len()))?;
         let before = batch.message_count();
         let result = batch.recv(self.socket, flags);
@@ -245,11 +245,11 @@ impl BatchSocket for SocketWithState<'_> {
         self.state.check_capacity(|| msgs.iter().take(MAX_BATCH).map(RecvMsg::capacity).min())?;
         let result = arena::with(|arena| arena.recv_on(self.socket, msgs));
         let mut totals = RecvTotals::default();
-        let count = result.as_ref().map_or(0, |taken| taken.count);
+        let count = result.as_ref().map_or(0, |received| received.count);
         let received = msgs.iter().take(count);
         received.for_each(|msg| totals.add(&msg.message()));
         self.state.counters.received(&totals);
-        result.map(|taken| taken.count)
+        result.map(|received| received.count)
     }
 
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
@@ -258,11 +258,11 @@ impl BatchSocket for SocketWithState<'_> {
 
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.clear();
-        self.add_to(batch, Flags::NONE).map(|taken| taken.count)
+        self.add_to(batch, Flags::NONE).map(|received| received.count)
     }
 
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        self.add_to(batch, Flags::DONT_WAIT).map(|taken| taken.count)
+        self.add_to(batch, Flags::DONT_WAIT).map(|received| received.count)
     }
 
     fn recv_slices(
@@ -280,6 +280,6 @@ impl BatchSocket for SocketWithState<'_> {
         let result =
             arena::with(|arena| arena.recv_slices(self.socket, buffers, Flags::NONE, &mut count));
         self.state.counters.received(&totals);
-        result.map(|taken| taken.count)
+        result.map(|received| received.count)
     }
 }

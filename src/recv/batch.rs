@@ -6,11 +6,11 @@ use std::iter::FusedIterator;
 use std::net::SocketAddr;
 
 use crate::ancillary::RecvMeta;
-use crate::recv::datagram::{Datagram, DatagramMut, Envelope};
+use crate::recv::datagram::{Datagram, DatagramMut, Origin};
 use crate::recv::message::{Datagrams, DatagramsMut, Message};
 use crate::recv::msg::RecvMsg;
 use crate::sys::{
-    self, BorrowedSocket, Flags, Name, RawAddr, RecvResult, Slots, Taken, numbers::MAX_RECV,
+    self, BorrowedSocket, Flags, Name, RawAddr, Received, RecvResult, Slots, numbers::MAX_RECV,
 };
 
 /// Payload memory for a batch and the headers to receive it, allocated once.
@@ -226,7 +226,7 @@ impl RecvBatch {
         let result = headers.result(i);
         let (source, control) = (headers.source(i, &result), headers.control(i, &result));
         let meta = self.metas[i].as_ref().unwrap_or(&RecvMeta::NONE);
-        Message::new(payload, &result, Envelope::new(source, meta), control)
+        Message::new(payload, &result, Origin::new(source, meta), control)
     }
 
     /// The datagrams of the last receive, in the order in which they were received.
@@ -266,8 +266,8 @@ impl RecvBatch {
         let (slots, headers) = self.slots.iter_mut();
         let messages = slots.take(len).zip(metas).enumerate().map(move |(i, (slot, meta))| {
             let (result, meta) = (headers.result(i), meta.as_ref().unwrap_or(&RecvMeta::NONE));
-            let envelope = Envelope::new(headers.source(i, &result), meta);
-            DatagramsMut::new(&mut slot[..slot_len], &result, envelope)
+            let origin = Origin::new(headers.source(i, &result), meta);
+            DatagramsMut::new(&mut slot[..slot_len], &result, origin)
         });
         messages.flatten()
     }
@@ -341,17 +341,21 @@ impl RecvBatch {
     ///
     /// The error of the first message; the batch is then unchanged.
     #[inline]
-    pub(crate) fn recv(&mut self, socket: BorrowedSocket<'_>, flags: Flags) -> io::Result<Taken> {
+    pub(crate) fn recv(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        flags: Flags,
+    ) -> io::Result<Received> {
         let offered = (self.slots() - self.len).min(MAX_RECV);
-        let wired = self.slots.wired(self.len, offered);
-        let taken = sys::recv(socket, wired, flags)?;
+        let prepared = self.slots.prepared(self.len, offered);
+        let received = sys::recv(socket, prepared, flags)?;
         let headers = self.slots.headers();
-        for i in self.len..self.len + taken.count {
+        for i in self.len..self.len + received.count {
             RecvMeta::decode(headers.control(i, &headers.result(i)), &mut self.metas[i]);
         }
-        self.len += taken.count;
-        self.drained = taken.drained;
-        Ok(taken)
+        self.len += received.count;
+        self.drained = received.drained;
+        Ok(received)
     }
 }
 

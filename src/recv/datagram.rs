@@ -8,12 +8,12 @@ use crate::sys::{RawAddr, UnixAddr};
 
 /// A message's source and metadata; borrowed, since both are large and metadata is often absent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Envelope<'a> {
+pub(crate) struct Origin<'a> {
     pub(super) source: RawAddr<'a>,
     pub(crate) meta: &'a RecvMeta,
 }
 
-impl<'a> Envelope<'a> {
+impl<'a> Origin<'a> {
     pub(crate) const NONE: Self = Self { source: RawAddr::NONE, meta: &RecvMeta::NONE };
 
     #[inline(always)]
@@ -65,7 +65,7 @@ macro_rules! accessors {
         #[must_use]
         #[inline]
         pub fn addr(&self) -> Option<std::net::SocketAddr> {
-            self.envelope.source.get()
+            self.origin.source.get()
         }
 
         /// The source address on a Unix socket. `None` if it is an Internet address.
@@ -95,14 +95,14 @@ macro_rules! accessors {
         #[must_use]
         #[doc(alias = "sockaddr_un")]
         pub fn unix_addr(&self) -> Option<crate::sys::UnixAddr<'a>> {
-            self.envelope.source.unix()
+            self.origin.source.unix()
         }
 
         /// The metadata; the segments of a coalesced message share it.
         #[must_use]
         #[inline]
         pub fn meta(&self) -> &'a crate::ancillary::RecvMeta {
-            self.envelope.meta
+            self.origin.meta
         }
 
         /// A datagram with `data` to the source. With [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves
@@ -137,7 +137,7 @@ macro_rules! accessors {
         where
             'a: 'd,
         {
-            self.envelope.reply(data)
+            self.origin.reply(data)
         }
     };
 }
@@ -159,14 +159,14 @@ pub(crate) use accessors;
 #[derive(Clone)]
 pub struct Datagram<'a> {
     data: &'a [u8],
-    envelope: Envelope<'a>,
+    origin: Origin<'a>,
     truncated: bool,
 }
 
 impl<'a> Datagram<'a> {
     #[inline(always)]
-    pub(crate) fn new(data: &'a [u8], envelope: Envelope<'a>, truncated: bool) -> Self {
-        Self { data, envelope, truncated }
+    pub(crate) fn new(data: &'a [u8], origin: Origin<'a>, truncated: bool) -> Self {
+        Self { data, origin, truncated }
     }
 
     accessors!();
@@ -207,14 +207,14 @@ impl<'a> Datagram<'a> {
 /// ```
 pub struct DatagramMut<'a> {
     data: &'a mut [u8],
-    envelope: Envelope<'a>,
+    origin: Origin<'a>,
     truncated: bool,
 }
 
 impl<'a> DatagramMut<'a> {
     #[inline]
-    pub(crate) fn new(data: &'a mut [u8], envelope: Envelope<'a>, truncated: bool) -> Self {
-        Self { data, envelope, truncated }
+    pub(crate) fn new(data: &'a mut [u8], origin: Origin<'a>, truncated: bool) -> Self {
+        Self { data, origin, truncated }
     }
 
     accessors!();
@@ -258,7 +258,7 @@ impl<'a> DatagramMut<'a> {
     /// ```
     #[must_use]
     pub fn into_datagram(self) -> Datagram<'a> {
-        Datagram::new(self.data, self.envelope, self.truncated)
+        Datagram::new(self.data, self.origin, self.truncated)
     }
 }
 
@@ -269,7 +269,7 @@ macro_rules! debug_without_payload {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.debug_struct(stringify!($type))
                     .field("len", &self.len())
-                    .field("from", &self.envelope)
+                    .field("from", &self.origin)
                     .field("truncated", &self.truncated())
                     .finish_non_exhaustive()
             }

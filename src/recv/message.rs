@@ -4,7 +4,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::mem;
 
-use crate::recv::datagram::{Datagram, DatagramMut, Envelope, accessors, debug_without_payload};
+use crate::recv::datagram::{Datagram, DatagramMut, Origin, accessors, debug_without_payload};
 use crate::sys::{ControlMessages, RecvResult, numbers};
 
 /// A received message: a single datagram or a coalesced message, with its metadata.
@@ -26,8 +26,8 @@ use crate::sys::{ControlMessages, RecvResult, numbers};
 #[derive(Clone)]
 pub struct Message<'a> {
     data: &'a [u8],
-    losses: Losses,
-    envelope: Envelope<'a>,
+    truncation: Truncation,
+    origin: Origin<'a>,
     control: &'a [u8],
 }
 
@@ -37,11 +37,11 @@ impl<'a> Message<'a> {
     pub(crate) fn new(
         buffer: &'a [u8],
         result: &RecvResult,
-        envelope: Envelope<'a>,
+        origin: Origin<'a>,
         control: &'a [u8],
     ) -> Self {
         let data = &buffer[..result.len.min(buffer.len())];
-        Self { data, losses: Losses::of(result, &envelope), envelope, control }
+        Self { data, truncation: Truncation::of(result, &origin), origin, control }
     }
 
     accessors!();
@@ -59,20 +59,20 @@ impl<'a> Message<'a> {
     #[must_use]
     #[inline]
     pub fn truncated(&self) -> bool {
-        self.losses.truncated()
+        self.truncation.truncated()
     }
 
     /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
     #[must_use]
     #[inline]
     pub fn datagrams(&self) -> Datagrams<'a> {
-        Datagrams::new(self.data, self.losses, self.envelope)
+        Datagrams::new(self.data, self.truncation, self.origin)
     }
 
     /// Whether control messages were lost because their buffer was too small.
     #[must_use]
     pub fn control_truncated(&self) -> bool {
-        self.losses.control
+        self.truncation.control
     }
 
     /// All control messages, of a [`RecvMsg`](crate::RecvMsg) none. Received descriptors are closed, and their numbers
@@ -102,7 +102,7 @@ debug_without_payload!(Message);
 
 /// What a message lacks.
 #[derive(Clone, Copy)]
-struct Losses {
+struct Truncation {
     /// Payload at its end (`MSG_TRUNC`).
     data: bool,
     /// Control messages (`MSG_CTRUNC`).
@@ -111,11 +111,11 @@ struct Losses {
     boundaries: bool,
 }
 
-impl Losses {
+impl Truncation {
     #[inline]
-    fn of(result: &RecvResult, envelope: &Envelope<'_>) -> Self {
+    fn of(result: &RecvResult, origin: &Origin<'_>) -> Self {
         let (data, control) = (result.truncated, result.control_truncated);
-        Self { data, control, boundaries: control && may_be_coalesced(envelope) }
+        Self { data, control, boundaries: control && may_be_coalesced(origin) }
     }
 
     #[inline]
@@ -127,9 +127,9 @@ impl Losses {
 /// Whether a message without a segment size may be coalesced: only Internet sockets do that, and their messages have a
 /// source.
 #[cold]
-fn may_be_coalesced(envelope: &Envelope<'_>) -> bool {
-    let has_size = envelope.meta.segment_size.is_some();
-    numbers::GRO.is_some() && !has_size && envelope.source.get().is_some()
+fn may_be_coalesced(origin: &Origin<'_>) -> bool {
+    let has_size = origin.meta.segment_size.is_some();
+    numbers::GRO.is_some() && !has_size && origin.source.get().is_some()
 }
 
 /// Iterates over the datagrams of one message: a single one, or each segment of a coalesced message.
@@ -152,18 +152,18 @@ fn may_be_coalesced(envelope: &Envelope<'_>) -> bool {
 pub struct Datagrams<'a> {
     /// The bytes not yielded yet.
     rest: &'a [u8],
-    envelope: Envelope<'a>,
+    origin: Origin<'a>,
     split: Split,
 }
 
 impl<'a> Datagrams<'a> {
     /// An empty iterator.
-    pub(crate) const NONE: Self = Self { rest: &[], envelope: Envelope::NONE, split: Split::NONE };
+    pub(crate) const NONE: Self = Self { rest: &[], origin: Origin::NONE, split: Split::NONE };
 
     #[inline]
-    fn new(data: &'a [u8], losses: Losses, envelope: Envelope<'a>) -> Self {
-        let rest = if losses.boundaries { &[] } else { data };
-        Self { rest, envelope, split: Split::new(losses, &envelope) }
+    fn new(data: &'a [u8], truncation: Truncation, origin: Origin<'a>) -> Self {
+        let rest = if truncation.boundaries { &[] } else { data };
+        Self { rest, origin, split: Split::new(truncation, &origin) }
     }
 }
 
@@ -175,7 +175,7 @@ impl<'a> Iterator for Datagrams<'a> {
         let (len, truncated) = self.split.next(self.rest.len())?;
         let (data, rest) = self.rest.split_at(len);
         self.rest = rest;
-        Some(Datagram::new(data, self.envelope, truncated))
+        Some(Datagram::new(data, self.origin, truncated))
     }
 
     #[inline]
@@ -201,16 +201,16 @@ impl fmt::Debug for Datagrams<'_> {
 pub(crate) struct DatagramsMut<'a> {
     /// The bytes not yielded yet.
     rest: &'a mut [u8],
-    envelope: Envelope<'a>,
+    origin: Origin<'a>,
     split: Split,
 }
 
 impl<'a> DatagramsMut<'a> {
     #[inline]
-    pub(crate) fn new(buffer: &'a mut [u8], result: &RecvResult, envelope: Envelope<'a>) -> Self {
-        let losses = Losses::of(result, &envelope);
-        let len = if losses.boundaries { 0 } else { result.len.min(buffer.len()) };
-        Self { rest: &mut buffer[..len], envelope, split: Split::new(losses, &envelope) }
+    pub(crate) fn new(buffer: &'a mut [u8], result: &RecvResult, origin: Origin<'a>) -> Self {
+        let truncation = Truncation::of(result, &origin);
+        let len = if truncation.boundaries { 0 } else { result.len.min(buffer.len()) };
+        Self { rest: &mut buffer[..len], origin, split: Split::new(truncation, &origin) }
     }
 }
 
@@ -222,7 +222,7 @@ impl<'a> Iterator for DatagramsMut<'a> {
         let (len, truncated) = self.split.next(self.rest.len())?;
         let (data, rest) = mem::take(&mut self.rest).split_at_mut(len);
         self.rest = rest;
-        Some(DatagramMut::new(data, self.envelope, truncated))
+        Some(DatagramMut::new(data, self.origin, truncated))
     }
 }
 
@@ -242,12 +242,12 @@ impl Split {
     const NONE: Self = Self { more: false, segment: 0, truncated: false };
 
     #[inline]
-    fn new(losses: Losses, envelope: &Envelope<'_>) -> Self {
-        let segment = match envelope.meta.segment_size {
+    fn new(truncation: Truncation, origin: &Origin<'_>) -> Self {
+        let segment = match origin.meta.segment_size {
             Some(size @ 1..) => size.into(),
             _ => usize::MAX,
         };
-        Self { more: true, segment, truncated: losses.truncated() }
+        Self { more: true, segment, truncated: truncation.truncated() }
     }
 
     /// The length of the next datagram, if `left` bytes are left, and whether it is truncated.
@@ -285,7 +285,7 @@ mod tests {
         bytes: &[u8],
         segment_size: Option<u16>,
         (truncated, control_truncated): (bool, bool),
-        check: impl FnOnce(Message<'_>, RecvResult, Envelope<'_>),
+        check: impl FnOnce(Message<'_>, RecvResult, Origin<'_>),
     ) {
         let result = RecvResult {
             truncated,
@@ -295,8 +295,8 @@ mod tests {
         let mut name = RawAddr::NO_NAME;
         let len = encode_addr(&([127, 0, 0, 1], 53).into(), &mut name);
         let meta = RecvMeta { segment_size, ..RecvMeta::NONE };
-        let envelope = Envelope::new(RawAddr::new(&name, len), &meta);
-        check(Message::new(bytes, &result, envelope, &[]), result, envelope);
+        let origin = Origin::new(RawAddr::new(&name, len), &meta);
+        check(Message::new(bytes, &result, origin, &[]), result, origin);
     }
 
     type Plain = Vec<(Vec<u8>, bool)>;
@@ -320,7 +320,7 @@ mod tests {
             }
             naive.last_mut().expect("never empty").1 = truncated;
 
-            check(&bytes, Some(segment), (truncated, false), |message, result, envelope| {
+            check(&bytes, Some(segment), (truncated, false), |message, result, origin| {
                 let mut datagrams = message.datagrams();
                 assert_eq!(plain(datagrams.clone()), naive);
                 for left in (0..=naive.len()).rev() {
@@ -328,7 +328,7 @@ mod tests {
                     datagrams.next();
                 }
                 let mut copy = bytes.clone();
-                let changeable = DatagramsMut::new(&mut copy, &result, envelope);
+                let changeable = DatagramsMut::new(&mut copy, &result, origin);
                 assert_eq!(plain(changeable.map(DatagramMut::into_datagram)), naive);
             });
         }
@@ -360,13 +360,13 @@ mod tests {
         for (control, size, lost) in
             [(true, None, true), (true, Some(7), false), (false, None, false)]
         {
-            check(b"abcd", size, (false, control), |message, result, envelope| {
+            check(b"abcd", size, (false, control), |message, result, origin| {
                 assert_eq!((message.truncated(), message.control_truncated()), (lost, control));
                 // Without a source it is from another family, which coalesces nothing.
                 let mut buffer = *b"abcd";
-                let shown = DatagramsMut::new(&mut buffer, &result, envelope);
+                let shown = DatagramsMut::new(&mut buffer, &result, origin);
                 assert_eq!(shown.map(|d| d.len()).sum::<usize>(), if lost { 0 } else { 4 });
-                let other = Message::new(b"abcd", &result, Envelope::NONE, &[]);
+                let other = Message::new(b"abcd", &result, Origin::NONE, &[]);
                 assert_eq!((other.truncated(), other.control_truncated()), (false, control));
             });
         }

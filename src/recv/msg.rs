@@ -5,7 +5,7 @@ use std::io::IoSliceMut;
 use std::net::SocketAddr;
 
 use crate::ancillary::RecvMeta;
-use crate::recv::datagram::Envelope;
+use crate::recv::datagram::Origin;
 use crate::recv::message::Message;
 use crate::sys::{Name, RawAddr, RecvHeaders, RecvResult, RecvStorage, encode_addr};
 
@@ -91,8 +91,8 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn message(&self) -> Message<'_> {
-        let envelope = Envelope::new(self.source(), self.meta());
-        Message::new(&self.buffer, &self.result, envelope, &[])
+        let origin = Origin::new(self.source(), self.meta());
+        Message::new(&self.buffer, &self.result, origin, &[])
     }
 
     /// Bytes received, at most the buffer's capacity.

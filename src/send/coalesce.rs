@@ -51,12 +51,12 @@ impl GsoBatch {
         Self { messages: 1, bytes, segment: bytes }
     }
 
-    /// Whether it is more than one datagram on the wire.
+    /// Whether it is more than one datagram on the prepare.
     pub(crate) fn is_segmented(&self) -> bool {
         self.bytes > self.segment
     }
 
-    /// Datagrams on the wire.
+    /// Datagrams on the prepare.
     pub(crate) fn datagrams(&self) -> usize {
         if self.is_segmented() { self.bytes.div_ceil(self.segment) } else { 1 }
     }
@@ -91,7 +91,7 @@ impl<'r, 'm> Joining<'r, 'm> {
             && len <= segment
             && self.batch.bytes + len <= MAX_BATCH_BYTES
             && msg.dest == self.first.dest
-            && msg.same_options(self.first);
+            && msg.same_settings(self.first);
         if joins {
             self.batch.messages += 1;
             self.batch.bytes += len;
@@ -101,12 +101,12 @@ impl<'r, 'm> Joining<'r, 'm> {
     }
 }
 
-/// The message's own segment size, if it yields more than one datagram.
+/// The message's explicit segment size, if it yields more than one datagram.
 ///
 /// 0 means none, as in the kernel. A size that the payload does not exceed is dropped, since some
 /// devices reject it (`EIO`).
 #[inline]
-pub(crate) fn own_segment_size(msg: &SendMsg<'_>) -> Option<u16> {
+pub(crate) fn explicit_segment_size(msg: &SendMsg<'_>) -> Option<u16> {
     let size = msg.segment_option()?;
     (size > 0 && usize::from(size) < msg.len()).then_some(size)
 }

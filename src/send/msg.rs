@@ -363,7 +363,7 @@ impl<'a> SendMsg<'a> {
 
     /// Whether the message has neither options nor control messages.
     #[inline]
-    pub(crate) fn has_no_options(&self) -> bool {
+    pub(crate) fn has_no_settings(&self) -> bool {
         self.ecn.is_none()
             && self.segment_size.is_none()
             && self.meta.is_none()
@@ -373,7 +373,7 @@ impl<'a> SendMsg<'a> {
 
     /// Whether both messages have equal options and control messages.
     #[inline(always)]
-    pub(crate) fn same_options(&self, other: &SendMsg<'_>) -> bool {
+    pub(crate) fn same_settings(&self, other: &SendMsg<'_>) -> bool {
         let ecn = |msg: &SendMsg<'_>| msg.ecn.map_or(4, |ecn| ecn as u8);
         ecn(self) == ecn(other)
             && self.segment_size == other.segment_size

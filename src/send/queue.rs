@@ -1,7 +1,7 @@
 //! A queue of outgoing datagrams.
 
 mod error;
-mod stage;
+mod half;
 #[cfg(test)]
 mod tests;
 
@@ -10,19 +10,19 @@ use std::mem;
 use std::net::SocketAddr;
 
 pub use self::error::PushError;
-use self::stage::Stage;
+use self::half::Half;
 use crate::ancillary::SendMeta;
+use crate::send::chunk::Chunk;
 use crate::send::msg::SendMsg;
-use crate::send::row::Row;
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
-/// It has two stages. Pushes go to the back stage. A [`flush`](crate::BatchSocket::flush) sends the front stage, then
-/// the back stage, and swaps them if datagrams remain in the back stage. Sending moves nothing in memory, and once the
-/// stages have grown, nothing is allocated. If each flush sends everything, all pushes use the same memory.
+/// It has two halves. Pushes go to the back half. A [`flush`](crate::BatchSocket::flush) sends the front half, then
+/// the back half, and swaps them if datagrams remain in the back half. Sending moves nothing in memory, and once the
+/// halves have grown, nothing is allocated. If each flush sends everything, all pushes use the same memory.
 ///
 /// The bound is in bytes: [`cost`](Self::cost) says how many a datagram counts. A push beyond the bound fails, so the
-/// caller can apply back-pressure. The stages keep their memory: up to six times the bound if all kinds of datagrams have
+/// caller can apply back-pressure. The halves keep their memory: up to six times the bound if all kinds of datagrams have
 /// filled it in turn. [`shrink_to_fit`](Self::shrink_to_fit) frees it.
 ///
 /// ```
@@ -37,9 +37,9 @@ use crate::send::row::Row;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct SendQueue {
-    front: Stage,
-    back: Stage,
-    /// Bytes in both stages, as counted against the bound.
+    front: Half,
+    back: Half,
+    /// Bytes in both halves, as counted against the bound.
     bytes: usize,
     capacity: usize,
     grouped: bool,
@@ -48,12 +48,12 @@ pub struct SendQueue {
 impl SendQueue {
     /// Bytes that each datagram counts in addition to its payload and its options, for the queue's record of it. So the
     /// bound limits empty datagrams, too.
-    pub const OVERHEAD: usize = stage::OVERHEAD;
+    pub const OVERHEAD: usize = half::OVERHEAD;
 
     /// An empty queue for up to `capacity` bytes. Memory is allocated as needed.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
-        Self { front: Stage::new(), back: Stage::new(), bytes: 0, capacity, grouped: false }
+        Self { front: Half::new(), back: Half::new(), bytes: 0, capacity, grouped: false }
     }
 
     /// Groups datagrams by destination when they are sent, so that an [`Offload`](crate::Offload) forms longer GSO
@@ -114,7 +114,7 @@ impl SendQueue {
     /// ```
     #[must_use]
     pub fn cost(msg: &SendMsg<'_>) -> usize {
-        let (content, dest) = (stage::cost_of_content(msg), stage::cost_of_dest(&msg.dest));
+        let (content, dest) = (half::cost_of_content(msg), half::cost_of_dest(&msg.dest));
         content.and_then(|content| Ok(content.saturating_add(dest?))).unwrap_or(usize::MAX)
     }
 
@@ -285,8 +285,8 @@ impl SendQueue {
     #[must_use]
     #[inline]
     pub fn front(&self) -> Option<SendMsg<'_>> {
-        let stage = if self.front.len() > 0 { &self.front } else { &self.back };
-        stage.iter().next()
+        let half = if self.front.len() > 0 { &self.front } else { &self.back };
+        half.iter().next()
     }
 
     /// Drops the next datagram to be sent. Returns whether there was one.
@@ -326,17 +326,17 @@ impl SendQueue {
     }
 
     /// Frees the memory that the queue keeps for later datagrams: all memory, if it is empty. Memory of payloads is freed once
-    /// its stage is empty.
+    /// its half is empty.
     pub fn shrink_to_fit(&mut self) {
         self.front.shrink_to_fit();
         self.back.shrink_to_fit();
     }
 
-    /// Writes the first datagrams of one stage, at most `max`, to a row and returns them.
+    /// Writes the first datagrams of one half, at most `max`, to a chunk and returns them.
     #[inline]
     pub(crate) fn fill<'q, 'r>(
         &'q mut self,
-        row: &'r mut Row<'q>,
+        chunk: &'r mut Chunk<'q>,
         max: usize,
     ) -> &'r [SendMsg<'q>] {
         if self.grouped {
@@ -345,11 +345,11 @@ impl SendQueue {
             }
             self.front.group();
         }
-        let stage = if self.front.len() > 0 { &self.front } else { &self.back };
-        stage.fill(row, max)
+        let half = if self.front.len() > 0 { &self.front } else { &self.back };
+        half.fill(chunk, max)
     }
 
-    /// Drops the first `n` datagrams of the stage that is sent first.
+    /// Drops the first `n` datagrams of the half that is sent first.
     #[inline]
     pub(crate) fn advance(&mut self, n: usize) {
         if n == self.len() {

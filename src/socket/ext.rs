@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use super::BatchSocket;
 use crate::recv::batch::RecvBatch;
+use crate::send::chunk::{self, CHUNK};
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::send::row::{self, ROW};
 use crate::sys::{self, AsSocket};
 
 /// Sends from iterators and queues, and goes on past each message that fails.
@@ -83,9 +83,9 @@ pub trait BatchSocketExt: BatchSocket {
     {
         let mut msgs = msgs.into_iter().map(|msg| *msg.borrow()).fuse();
         let (mut handled, mut offer) = (0, OfferSize::new());
-        let mut row = row::row();
+        let mut chunk = chunk::empty();
         loop {
-            let mut left = row::fill(&mut row, ROW, &mut msgs);
+            let mut left = chunk::fill(&mut chunk, CHUNK, &mut msgs);
             if left.is_empty() {
                 return Ok(handled);
             }
@@ -139,10 +139,10 @@ pub trait BatchSocketExt: BatchSocket {
     ) -> io::Result<usize> {
         let (mut handled, mut offer) = (0, OfferSize::new());
         while !queue.is_empty() {
-            let mut row = row::row();
-            let row = queue.fill(&mut row, offer.count);
-            let result = self.send_batch(row);
-            match offer.record(row.len(), result, |error| on_error(&row[0], error)) {
+            let mut chunk = chunk::empty();
+            let chunk = queue.fill(&mut chunk, offer.count);
+            let result = self.send_batch(chunk);
+            match offer.record(chunk.len(), result, |error| on_error(&chunk[0], error)) {
                 Ok(0) => break,
                 Ok(done) => {
                     queue.advance(done);
@@ -234,7 +234,7 @@ pub(crate) struct OfferSize {
 
 impl OfferSize {
     pub(crate) const fn new() -> Self {
-        Self { count: ROW }
+        Self { count: CHUNK }
     }
 
     /// Adapts the count to the result of a send of `offered` messages. Returns how many were sent, or 1 for a message that
@@ -252,7 +252,7 @@ impl OfferSize {
     ) -> io::Result<usize> {
         match result {
             Ok(sent) => {
-                let (doubled, halved) = ((2 * self.count).min(ROW), (offered / 2).max(1));
+                let (doubled, halved) = ((2 * self.count).min(CHUNK), (offered / 2).max(1));
                 self.count = if sent >= offered { doubled } else { halved };
                 Ok(sent.min(offered))
             }

@@ -24,7 +24,7 @@ use crate::sys::{self, BorrowedSocket, Flags};
 impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        arena::with(|arena| arena.recv_on(*self, msgs)).map(|taken| taken.count)
+        arena::with(|arena| arena.recv_on(*self, msgs)).map(|received| received.count)
     }
 
     #[inline]
@@ -35,12 +35,12 @@ impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.clear();
-        batch.recv(*self, Flags::NONE).map(|taken| taken.count)
+        batch.recv(*self, Flags::NONE).map(|received| received.count)
     }
 
     #[inline]
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.recv(*self, Flags::DONT_WAIT).map(|taken| taken.count)
+        batch.recv(*self, Flags::DONT_WAIT).map(|received| received.count)
     }
 
     #[inline]
@@ -50,7 +50,7 @@ impl BatchSocket for BorrowedSocket<'_> {
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
         arena::with(|arena| arena.recv_slices(*self, buffers, Flags::NONE, each))
-            .map(|taken| taken.count)
+            .map(|received| received.count)
     }
 }
 

@@ -69,7 +69,7 @@ impl RecvResult {
 
 /// How many messages a receive brought, and whether it emptied the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct Received {
     pub(crate) count: usize,
     /// The last system call brought fewer messages than the headers offered to it: for the next header the kernel said
     /// `WouldBlock`, or met an error. It keeps that error for the next call, and readiness shows it (`POLLERR`).

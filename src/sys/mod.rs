@@ -59,7 +59,7 @@ pub(crate) use self::flags::Flags;
 pub(crate) use self::headers::{
     OpenHeader, RecvHeaders, RecvStorage, SendHeaders, SendStorage, Slots,
 };
-pub(crate) use self::message::{Dest, Families, Payload, RecvResult, Rejection, Taken};
+pub(crate) use self::message::{Dest, Families, Payload, Received, RecvResult, Rejection};
 pub use self::native::AsSocket;
 pub(crate) use self::native::icmp::may_be_unrelated as may_be_unrelated_icmp;
 pub(crate) use self::native::{

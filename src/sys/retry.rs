@@ -16,8 +16,8 @@ use socket2::{SockRef, Socket};
 #[cfg(any(test, fuzzing))]
 use super::fault;
 use super::flags::Flags;
-use super::headers::{WiredRecvs, WiredSends};
-use super::message::Taken;
+use super::headers::{PreparedRecvs, PreparedSends};
+use super::message::Received;
 use super::native::header::Header;
 use super::native::{self, BorrowedSocket, calls};
 use super::numbers;
@@ -119,24 +119,24 @@ fn calls_are_missing(error: &io::Error) -> bool {
 #[inline]
 pub(crate) fn recv(
     socket: BorrowedSocket<'_>,
-    mut wired: WiredRecvs<'_>,
+    mut prepared: PreparedRecvs<'_>,
     flags: Flags,
-) -> io::Result<Taken> {
-    let taken = match recv_once(socket, &mut wired, flags) {
-        Ok(taken) => taken,
+) -> io::Result<Received> {
+    let received = match recv_once(socket, &mut prepared, flags) {
+        Ok(received) => received,
         Err(error) => {
             let unrelated = |error: &io::Error| native::icmp::is_unrelated(socket, error);
             retry(socket, Socket::read_timeout, flags, error, unrelated, |flags| {
-                recv_once(socket, &mut wired, flags)
+                recv_once(socket, &mut prepared, flags)
             })?
         }
     };
     // In the error queue a message without payload and source is a report, not a shutdown.
     if flags.contains(Flags::ERROR_QUEUE) {
-        return Ok(taken);
+        return Ok(received);
     }
-    let before = before_shutdown(socket, &wired.as_slice()[..taken.count]);
-    Ok(before.map_or(taken, |count| Taken { count, drained: false }))
+    let before = before_shutdown(socket, &prepared.as_slice()[..received.count]);
+    Ok(before.map_or(received, |count| Received { count, drained: false }))
 }
 
 /// Receives by the backend in use. The single-message calls move one message, which costs less, and replace the others
@@ -144,29 +144,29 @@ pub(crate) fn recv(
 #[inline(always)]
 fn recv_once(
     socket: BorrowedSocket<'_>,
-    wired: &mut WiredRecvs<'_>,
+    prepared: &mut PreparedRecvs<'_>,
     flags: Flags,
-) -> io::Result<Taken> {
-    let len = wired.as_slice().len();
+) -> io::Result<Received> {
+    let len = prepared.as_slice().len();
     #[cfg(mmsg_calls)]
     if len > 1 && Backend::current() == Backend::Mmsg {
-        match calls::recvmmsg(socket, wired, flags) {
+        match calls::recvmmsg(socket, prepared, flags) {
             Err(error) if calls_are_missing(&error) => {}
             result => return result,
         }
     }
     for i in 0..len {
         let flags = if i == 0 { flags } else { flags | Flags::DONT_WAIT };
-        match calls::recv_one(socket, wired, i, flags) {
+        match calls::recv_one(socket, prepared, i, flags) {
             Ok(()) => {}
             Err(error) if i == 0 => return Err(error),
             Err(error) => {
                 let drained = error.kind() == io::ErrorKind::WouldBlock;
-                return Ok(Taken { count: i, drained });
+                return Ok(Received { count: i, drained });
             }
         }
     }
-    Ok(Taken { count: len, drained: false })
+    Ok(Received { count: len, drained: false })
 }
 
 /// Sends the headers in order. Waits for each message, as the socket does.
@@ -177,12 +177,12 @@ fn recv_once(
 #[inline]
 pub(crate) fn send(
     socket: BorrowedSocket<'_>,
-    mut wired: WiredSends<'_>,
+    mut prepared: PreparedSends<'_>,
     flags: Flags,
 ) -> io::Result<usize> {
-    let Some(first) = wired.as_slice().first() else { return Ok(0) };
+    let Some(first) = prepared.as_slice().first() else { return Ok(0) };
     let has_dest = first.name_len() > 0;
-    send_once(socket, &mut wired, flags).or_else(|error| {
+    send_once(socket, &mut prepared, flags).or_else(|error| {
         // A message's own error comes back with each try, and each may put another report into the error queue.
         let mut tries = 3;
         let unrelated = |error: &io::Error| {
@@ -198,7 +198,7 @@ pub(crate) fn send(
             (has_dest || is_too_big) && native::icmp::may_be_unrelated(socket, error)
         };
         retry(socket, Socket::write_timeout, flags, error, unrelated, |flags| {
-            send_once(socket, &mut wired, flags)
+            send_once(socket, &mut prepared, flags)
         })
     })
 }
@@ -207,19 +207,19 @@ pub(crate) fn send(
 #[inline(always)]
 fn send_once(
     socket: BorrowedSocket<'_>,
-    wired: &mut WiredSends<'_>,
+    prepared: &mut PreparedSends<'_>,
     flags: Flags,
 ) -> io::Result<usize> {
-    let len = wired.as_slice().len();
+    let len = prepared.as_slice().len();
     #[cfg(mmsg_calls)]
     if len > 1 && Backend::current() == Backend::Mmsg {
-        match calls::sendmmsg(socket, wired, flags) {
+        match calls::sendmmsg(socket, prepared, flags) {
             Err(error) if calls_are_missing(&error) => {}
             result => return result,
         }
     }
     for i in 0..len {
-        match calls::send_one(socket, wired, i, flags) {
+        match calls::send_one(socket, prepared, i, flags) {
             Ok(()) => {}
             Err(error) if i == 0 => return Err(error),
             Err(_) => return Ok(i),

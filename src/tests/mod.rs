@@ -8,10 +8,10 @@
 #![cfg_attr(not(all(test, mmsg_calls)), allow(dead_code, unused_imports))]
 
 #[cfg(test)]
+mod explicit_segment_size;
+#[cfg(test)]
 mod offload;
 mod offload_kit;
-#[cfg(test)]
-mod own_segment_size;
 #[cfg(test)]
 mod queue;
 #[cfg(test)]

@@ -30,7 +30,7 @@ fn full_after(backend: Backend, n: usize, k: usize) -> Vec<(Call, Fate)> {
     fates
 }
 
-/// A datagram pushed after a partial flush waits in the second stage. One flush sends both stages.
+/// A datagram pushed after a partial flush waits in the second half. One flush sends both halves.
 #[test]
 fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
     let loopback = Loopback::new();
@@ -48,8 +48,8 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
         assert_eq!(left(&queue), [1, 2, 3, 4, 5]);
 
         let call = send_call(backend, 3);
-        let first_stage = if call == Call::SendMmsg { 1 } else { 2 };
-        let mut fates = vec![(call, Fate::Kernel); first_stage];
+        let first_half = if call == Call::SendMmsg { 1 } else { 2 };
+        let mut fates = vec![(call, Fate::Kernel); first_half];
         fates.push((call, Fate::Fail(errno::ENOBUFS)));
         fault::script(fates);
         assert_eq!(loopback.near.flush(&mut queue).unwrap(), 2);

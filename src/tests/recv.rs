@@ -51,25 +51,25 @@ fn an_error_or_a_signal_before_the_deadline_loses_nothing() {
     let past = std::time::Instant::now();
     for backend in BACKENDS {
         choose(backend);
-        let (wire, mut batch) = (Loopback::new(), RecvBatch::new(8, 4));
+        let (loopback, mut batch) = (Loopback::new(), RecvBatch::new(8, 4));
         let numbers =
             |batch: &RecvBatch| batch.iter().map(|d| number(d.data())).collect::<Vec<_>>();
-        wire.fill(0..2);
-        wire.far.recv_into(&mut batch).unwrap();
-        wire.fill(2..5);
+        loopback.fill(0..2);
+        loopback.far.recv_into(&mut batch).unwrap();
+        loopback.fill(2..5);
         fault::script([
             (recv_call(backend, 8), Fate::Fail(errno::EINTR)),
             (recv_call(backend, 8), Fate::Kernel),
         ]);
-        assert_eq!(wire.far.recv_more_until(&mut batch, past).unwrap(), 3);
+        assert_eq!(loopback.far.recv_more_until(&mut batch, past).unwrap(), 3);
         assert_eq!(numbers(&batch), [0, 1, 2, 3, 4]);
-        wire.fill(5..6);
+        loopback.fill(5..6);
         fault::script([(recv_call(backend, 8), Fate::Fail(errno::ENOMEM))]);
-        let error = wire.far.recv_more_until(&mut batch, past).unwrap_err();
+        let error = loopback.far.recv_more_until(&mut batch, past).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(errno::ENOMEM));
         assert_eq!(numbers(&batch), [0, 1, 2, 3, 4]);
         fault::script([]);
-        assert_eq!(wire.far.recv_more_until(&mut batch, past).unwrap(), 1);
+        assert_eq!(loopback.far.recv_more_until(&mut batch, past).unwrap(), 1);
         assert_eq!(numbers(&batch), [0, 1, 2, 3, 4, 5]);
     }
 }
@@ -162,7 +162,7 @@ fn a_read_of_the_error_queue_returns_its_own_error() {
 #[cfg(linux_like)]
 #[test]
 fn a_receive_says_whether_its_last_system_call_drained_the_socket() {
-    use crate::sys::{Flags, Taken, borrow};
+    use crate::sys::{Flags, Received, borrow};
 
     let error = Fate::Fail(errno::ENOMEM);
     let (some, one_left) = ((Call::RecvMmsg, Fate::AtMost(2)), (Call::RecvMsg, Fate::Kernel));
@@ -178,11 +178,11 @@ fn a_receive_says_whether_its_last_system_call_drained_the_socket() {
         let loopback = Loopback::new();
         loopback.far.set_read_timeout(None).unwrap();
         choose(backend);
-        let taken = Taken { count: expected.0, drained: expected.1 };
+        let received = Received { count: expected.0, drained: expected.1 };
         loopback.fill(0..3);
         fault::script(fates.clone());
         let mut batch = RecvBatch::new(slots, 4);
-        assert_eq!(batch.recv(borrow(&loopback.far), Flags::NONE).unwrap(), taken);
+        assert_eq!(batch.recv(borrow(&loopback.far), Flags::NONE).unwrap(), received);
         fault::finish();
 
         loopback.delivered();
@@ -191,7 +191,7 @@ fn a_receive_says_whether_its_last_system_call_drained_the_socket() {
         let mut memory = vec![Number::default(); slots];
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
         let arena = crate::arena::with(|arena| arena.recv_on(borrow(&loopback.far), &mut msgs));
-        assert_eq!(arena.unwrap(), taken);
+        assert_eq!(arena.unwrap(), received);
         fault::finish();
     }
 }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use ::tokio::task::coop;
 
 use crate::recv::message::Message;
-use crate::send::coalesce::own_segment_size;
+use crate::send::coalesce::explicit_segment_size;
 use crate::send::msg::SendMsg;
 
 /// More units than a task ever has.
@@ -33,6 +33,7 @@ pub(super) fn received(message: &Message<'_>) -> usize {
 /// The datagrams that messages are sent as.
 #[inline]
 pub(super) fn sent(msgs: &[SendMsg<'_>]) -> usize {
-    let datagrams = |msg| own_segment_size(msg).map_or(1, |size| msg.len().div_ceil(size.into()));
+    let datagrams =
+        |msg| explicit_segment_size(msg).map_or(1, |size| msg.len().div_ceil(size.into()));
     msgs.iter().map(datagrams).sum()
 }

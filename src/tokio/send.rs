@@ -9,9 +9,9 @@ use ::tokio::task::coop;
 
 use super::readiness::Readiness;
 use super::{budget, wait};
+use crate::send::chunk::{self, CHUNK};
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::send::row::{self, ROW};
 use crate::socket::{BatchSocket, OfferSize};
 
 /// What is called with the socket.
@@ -26,20 +26,20 @@ pub(super) fn send_each<'m>(
     mut on_error: impl FnMut(usize, io::Error) + Send,
 ) -> impl Future<Output = io::Result<usize>> + Send {
     async move {
-        // `kept` has what a full socket did not take, the next message last. A row would take 22 kB in the future.
+        // `kept` has what a full socket did not take, the next message last. A chunk would take 22 kB in the future.
         let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), Vec::new());
         loop {
             poll_fn(coop::poll_proceed).await.made_progress();
             let (mut offered, mut datagrams) = (None, 0);
             let mut send = |socket: &dyn BatchSocket| {
                 let mut next = iter::from_fn(|| kept.pop().or_else(|| msgs.next()));
-                let mut row = row::row();
-                let row = row::fill(&mut row, offer.count, &mut next);
-                let result = socket.send_batch(row);
-                offered = Some(row.len());
-                let sent = result.as_ref().map_or(0, |sent| row.len().min(*sent));
-                datagrams = budget::sent(&row[..sent]);
-                kept.extend(row[sent..].iter().rev());
+                let mut chunk = chunk::empty();
+                let chunk = chunk::fill(&mut chunk, offer.count, &mut next);
+                let result = socket.send_batch(chunk);
+                offered = Some(chunk.len());
+                let sent = result.as_ref().map_or(0, |sent| chunk.len().min(*sent));
+                datagrams = budget::sent(&chunk[..sent]);
+                kept.extend(chunk[sent..].iter().rev());
                 result
             };
             let sent = socket.try_io(Interest::WRITABLE, || batch_call(&mut send));
@@ -79,7 +79,7 @@ pub(super) async fn flush(
     let all = queue.len();
     while !queue.is_empty() {
         let held = queue.len();
-        flush_row(socket, &batch_call, queue, ROW).await?.1?;
+        flush_row(socket, &batch_call, queue, CHUNK).await?.1?;
         wait::require_progress(held.saturating_sub(queue.len()))?;
     }
     Ok(all)
@@ -115,11 +115,11 @@ async fn flush_row(
 ) -> io::Result<(usize, io::Result<usize>)> {
     let (mut offered, mut datagrams) = (0, 0);
     let mut send = |socket: &dyn BatchSocket| {
-        let mut row = row::row();
-        let row = queue.fill(&mut row, max);
-        offered = row.len();
-        let sent = socket.send_batch(row)?.min(offered);
-        datagrams = budget::sent(&row[..sent]);
+        let mut chunk = chunk::empty();
+        let chunk = queue.fill(&mut chunk, max);
+        offered = chunk.len();
+        let sent = socket.send_batch(chunk)?.min(offered);
+        datagrams = budget::sent(&chunk[..sent]);
         queue.advance(sent);
         Ok(sent)
     };

@@ -46,7 +46,7 @@ fn a_report_says_which_datagram_it_is_about() {
             let n = drain_errors(from, &mut reports).expect("it is a socket");
             for report in &reports[..n] {
                 assert_eq!((report.event, report.dest), (Event::Refused, Some(*to_closed)));
-                assert_eq!(report.reporter.map(|addr| addr.port()), Some(0));
+                assert_eq!(report.offender.map(|addr| addr.port()), Some(0));
             }
             got += n;
         }
@@ -73,7 +73,7 @@ fn a_link_local_reporter_has_its_scope() {
     };
     assert!((0..60).any(|_| provoke()));
     let report = reports(&from, 1)[0];
-    assert_eq!((report.dest, report.reporter), (Some(addr(&closed)), Some(at(0))));
+    assert_eq!((report.dest, report.offender), (Some(addr(&closed)), Some(at(0))));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn send_timestamps_carry_a_number_and_a_time() {
             let stamps = reports(&from, count);
             let after = SystemTime::now();
             for report in stamps {
-                assert_eq!((report.dest, report.reporter, report.errno), (None, None, 0));
+                assert_eq!((report.dest, report.offender, report.errno), (None, None, 0));
                 let Event::Sent { id, time, hardware_time } = report.event else {
                     panic!("{report:?}");
                 };

@@ -142,7 +142,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         let own = reports(&from, 1);
         assert!(own.len() <= 2, "{own:?}");
         for report in own {
-            assert_eq!((report.event, report.reporter), (Event::TooBig { mtu: 1280 }, None));
+            assert_eq!((report.event, report.offender), (Event::TooBig { mtu: 1280 }, None));
             // For IPv4, Linux gives the port that the socket is connected to; this one is not connected.
             let port = if dest.is_ipv4() { 0 } else { dest.port() };
             assert_eq!(report.dest, Some(SocketAddr::new(dest.ip(), port)));
@@ -245,7 +245,7 @@ fn a_relay_passes_on_each_path_mtu_error_once() {
                     refused += 1;
                 });
                 assert_eq!(count.expect("it is a socket"), 1);
-                let is_routers = |report: &&Report| report.reporter.is_some();
+                let is_routers = |report: &&Report| report.offender.is_some();
                 by_router += reports(&session, 1).iter().filter(is_routers).count();
                 by_host += refused;
                 assert_eq!(by_router + by_host, 3 * i + told, "{i}");

@@ -171,7 +171,7 @@ fn a_busy_sender_leaves_others_their_turn() {
                     },
                 );
                 let between = between.await;
-                // A row of a queue is a batch of 256.
+                // A chunk of a queue is a batch of 256.
                 assert!(between <= BUDGET + 256, "kind {kind}, one in {bad} bad: {between}");
             }
         }

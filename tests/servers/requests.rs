@@ -27,7 +27,7 @@ pub const DNS: Request = Request {
     is_answer: |request, answer| answer.len() > 12 && answer[..2] == request[..2],
 };
 
-/// An NTP request. The answer repeats its transmit timestamp as origin (RFC 5905, section 7.3).
+/// An NTP request. The answer repeats its send timestamp as origin (RFC 5905, section 7.3).
 pub const NTP: Request = Request {
     make: |number| {
         let mut bytes = vec![0; 48];

@@ -150,7 +150,7 @@ impl From<Report> for TransportError {
             Event::Refused | Event::Unreachable => TransportErrorPayload::Unreachable,
             _ => TransportErrorPayload::Other,
         };
-        Self { addr: report.reporter, payload, raw_errno: report.errno }
+        Self { addr: report.offender, payload, raw_errno: report.errno }
     }
 }
 

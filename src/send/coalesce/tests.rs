@@ -7,7 +7,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::*;
 use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
-use crate::send::wire::wire;
+use crate::send::prepare::prepare;
 use crate::sys::{SendStorage, borrow};
 
 /// A message to make: its destination, its length, its kind of options, and where its payload lies.
@@ -172,9 +172,10 @@ fn check_headers(msgs: &[SendMsg<'_>], max_segments: usize) {
         storage.reserve(msgs.len(), COPIES).expect("there is memory");
         let (mut headers, mut batches) = (storage.begin(), Vec::new());
         let peer_is_v4 = &OnceLock::new();
-        let wiring = Segmenting { max_segments, tos: true, rejected: &[], peer_is_v4 };
-        let wired = SOCKET
-            .with(|socket| wire(&mut headers, &mut batches, borrow(socket), msgs, Some(&wiring)));
+        let segmenting = Segmenting { max_segments, tos: true, rejected: &[], peer_is_v4 };
+        let prepared = SOCKET.with(|socket| {
+            prepare(&mut headers, &mut batches, borrow(socket), msgs, Some(&segmenting))
+        });
         assert_eq!(headers.len(), batches.len());
         let bytes: usize = msgs.iter().map(SendMsg::len).sum();
         let mut rest = msgs;
@@ -184,13 +185,13 @@ fn check_headers(msgs: &[SendMsg<'_>], max_segments: usize) {
             (own, rest) = rest.split_at(batch.messages);
             let expected: Vec<u8> =
                 own.iter().flat_map(SendMsg::slices).flatten().copied().collect();
-            let size = own_segment_size(&own[0]).map_or(own[0].len(), usize::from);
+            let size = explicit_segment_size(&own[0]).map_or(own[0].len(), usize::from);
             assert_eq!((batch.bytes, batch.segment), (expected.len(), size));
             assert!(payload == expected, "{batch:?} has other bytes");
         }
         // Not every system has a control message for each option.
         let is_full = bytes > COPIES - MAX_BATCH_BYTES;
-        let may_end = is_full || wired.is_err() || cfg!(not(linux_like));
+        let may_end = is_full || prepared.is_err() || cfg!(not(linux_like));
         assert!(rest.is_empty() || may_end, "it ends early");
     });
 }
@@ -277,10 +278,10 @@ mod rules {
         controls[0].push(9, 1, b"data").expect("there is space");
         controls[1].push(9, 2, b"data").expect("there is space");
         let [one, other] = controls.each_ref().map(|control| msg.with_control(control));
-        assert!(!one.same_options(&other));
+        assert!(!one.same_settings(&other));
         for (one, other) in all.iter().flat_map(|one| all.iter().map(move |other| (one, other))) {
             let is_equal = one.options() == other.options();
-            assert!(is_equal || !one.same_options(other), "{:?} {:?}", one.meta(), other.meta());
+            assert!(is_equal || !one.same_settings(other), "{:?} {:?}", one.meta(), other.meta());
         }
     }
 
@@ -299,10 +300,10 @@ mod rules {
             let meta = SendMeta::new().with_segment_size(size);
             let msg = SendMsg::new(&memory);
             for msg in [msg.with_meta(&meta), msg.with_segment_size(size)] {
-                assert_eq!(own_segment_size(&msg), expected);
+                assert_eq!(explicit_segment_size(&msg), expected);
             }
         }
-        assert_eq!(own_segment_size(&SendMsg::new(&memory)), None);
+        assert_eq!(explicit_segment_size(&SendMsg::new(&memory)), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::control::ControlBuf;
-use crate::send::row;
+use crate::send::chunk;
 use crate::{Ecn, RecvMeta, UnixAddr};
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ enum Step {
     /// To this number of destinations.
     PushToAll(Pushed, usize),
     Discard(usize),
-    /// A flush that sends up to this many datagrams of one stage.
+    /// A flush that sends up to this many datagrams of one half.
     Send(usize),
     Clear,
     Shrink,
@@ -140,8 +140,8 @@ proptest! {
                     }
                 }
                 Step::Send(n) => {
-                    let mut row = row::row();
-                    let offered = queue.fill(&mut row, n);
+                    let mut chunk = chunk::empty();
+                    let offered = queue.fill(&mut chunk, n);
                     assert!(offered.iter().map(seen).eq(twin.iter().take(offered.len()).map(|(seen, _)| seen.clone())));
                     assert!(!offered.is_empty() || twin.is_empty() || n == 0);
                     let sent = offered.len();

@@ -1,5 +1,5 @@
 //! The headers of a batch to receive: their storage and results, a builder that points them at the caller's memory for one
-//! call, and the slots of a batch, whose untouched headers stay wired.
+//! call, and the slots of a batch, whose untouched headers stay prepared.
 //!
 //! ```text
 //! headers  [ header 0  ][ header 1  ] ...   name, buffers, control: pointers
@@ -123,10 +123,10 @@ impl<'a> RecvHeaders<'a> {
 
     /// The headers, for the call.
     #[inline]
-    pub(crate) fn wired(self) -> WiredRecvs<'a> {
+    pub(crate) fn prepared(self) -> PreparedRecvs<'a> {
         let RecvStorage { headers, touched, .. } = self.storage;
         // SAFETY: the invariant, which `push` keeps. The storage is borrowed for `'a`.
-        unsafe { WiredRecvs::new(headers.range(0..self.len), 0, touched) }
+        unsafe { PreparedRecvs::new(headers.range(0..self.len), 0, touched) }
     }
 }
 
@@ -142,7 +142,7 @@ fn reset(header: &mut Header, name: *mut u8, control: *mut u8) {
 ///
 /// Invariant 1 (ARCHITECTURE.md), which makes the system call sound: each header's name, buffers and control data are
 /// writable for `'h` and used by nobody else, with the lengths in the header.
-pub(crate) struct WiredRecvs<'h> {
+pub(crate) struct PreparedRecvs<'h> {
     headers: &'h mut [Header],
     /// The index of the first header in its storage.
     first: usize,
@@ -150,7 +150,7 @@ pub(crate) struct WiredRecvs<'h> {
     touched: &'h mut usize,
 }
 
-impl<'h> WiredRecvs<'h> {
+impl<'h> PreparedRecvs<'h> {
     /// # Safety
     ///
     /// The headers meet the invariant, and no call has overwritten their fields.
@@ -239,7 +239,7 @@ impl Slots {
 
     /// The headers of `count` slots from `first` on, for the call. Sets up those that earlier calls touched; at first, all.
     #[inline]
-    pub(crate) fn wired(&mut self, first: usize, count: usize) -> WiredRecvs<'_> {
+    pub(crate) fn prepared(&mut self, first: usize, count: usize) -> PreparedRecvs<'_> {
         let RecvStorage { headers, names, controls, touched } = &mut self.storage;
         for i in first..*touched {
             // Calls do not change the buffer. Writing it fetches its cache line while the others are fetched; the kernel
@@ -251,7 +251,7 @@ impl Slots {
             reset(header, names.pointer(i).cast(), controls.pointer(i).cast());
         }
         // SAFETY: invariant 3; `self` is borrowed exclusively until the call has returned.
-        unsafe { WiredRecvs::new(headers.range(first..first + count), first, touched) }
+        unsafe { PreparedRecvs::new(headers.range(first..first + count), first, touched) }
     }
 
     /// Sets the result and source of slot `i`, as a receive would.

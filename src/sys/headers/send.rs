@@ -135,9 +135,9 @@ impl<'a> SendHeaders<'a> {
 
     /// The complete headers, for the call.
     #[inline]
-    pub(crate) fn wired(self) -> WiredSends<'a> {
+    pub(crate) fn prepared(self) -> PreparedSends<'a> {
         // SAFETY: invariants 1 and 3. The storage is borrowed for `'a`, so nothing writes to it before the call.
-        unsafe { WiredSends::new(self.storage.headers.range(0..self.len)) }
+        unsafe { PreparedSends::new(self.storage.headers.range(0..self.len)) }
     }
 
     /// The payloads of the complete headers, as the kernel would read them.
@@ -145,9 +145,9 @@ impl<'a> SendHeaders<'a> {
     pub(crate) fn payloads(self) -> Vec<Vec<u8>> {
         // SAFETY: invariant 1.
         let read = |b: &Buffer| unsafe { std::slice::from_raw_parts(b.start(), b.len()) };
-        let wired = self.wired();
-        let payload = |i| wired.buffers(i).iter().flat_map(read).copied().collect();
-        (0..wired.as_slice().len()).map(payload).collect()
+        let prepared = self.prepared();
+        let payload = |i| prepared.buffers(i).iter().flat_map(read).copied().collect();
+        (0..prepared.as_slice().len()).map(payload).collect()
     }
 }
 
@@ -241,11 +241,11 @@ impl<'a> OpenHeader<'_, 'a> {
 ///
 /// Invariant 1 (ARCHITECTURE.md), which makes the system call sound: each header's name, buffers and control data are
 /// readable for `'h`, with the lengths in the header.
-pub(crate) struct WiredSends<'h> {
+pub(crate) struct PreparedSends<'h> {
     headers: &'h mut [Header],
 }
 
-impl<'h> WiredSends<'h> {
+impl<'h> PreparedSends<'h> {
     /// # Safety
     ///
     /// The headers meet the invariant.

@@ -2,7 +2,7 @@
 
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, SOL_SOCKET as SOCKET};
 
-pub(crate) use super::absent::*;
+pub(crate) use super::defaults::*;
 use super::{CmsgType, OptionName};
 
 pub(crate) const DSTADDR_V4: Option<CmsgType> = Some((IP, libc::IP_RECVDSTADDR));

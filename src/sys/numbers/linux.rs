@@ -2,7 +2,7 @@
 
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, IPPROTO_UDP as UDP, SOL_SOCKET as SOCKET};
 
-pub(crate) use super::absent::*;
+pub(crate) use super::defaults::*;
 use super::{CmsgType, OptionName};
 
 pub(crate) const MSG_ERRQUEUE: i32 = libc::MSG_ERRQUEUE;
@@ -32,8 +32,8 @@ pub(crate) const SEND_TTL: Option<CmsgType> = TTL;
 pub(crate) const SEGMENT: Option<CmsgType> = Some((UDP, 103));
 /// `UDP_MAX_SEGMENTS` in include/linux/udp.h up to Linux 6.8. Later kernels take 128, but a program cannot ask.
 pub(crate) const MAX_SEGMENTS: usize = 64;
-/// `UDP_MAX_SEGMENTS` of any kernel: a message with its own segment size may have as many segments.
-pub(crate) const MAX_OWN_SEGMENTS: usize = 128;
+/// `UDP_MAX_SEGMENTS` of any kernel: a message with an explicit segment size may have as many segments.
+pub(crate) const MAX_EXPLICIT_SEGMENTS: usize = 128;
 pub(crate) const SEGMENT_MAY_BE_ZERO: bool = true;
 /// A send skips control messages of another level than its own (`ip_cmsg_send`, `ip6_datagram_send_ctl`).
 pub(crate) const IGNORES_OTHER_FAMILY: bool = true;

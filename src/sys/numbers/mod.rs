@@ -1,6 +1,6 @@
 //! The numbers of this platform's control messages and socket options.
 //!
-//! [`absent`] lists every number that the crate knows, each as `None`. A platform's file imports all of them, and defines
+//! [`defaults`] lists every number that the crate knows, each as `None`. A platform's file imports all of them, and defines
 //! only those that the platform has; `bsd` defines those that its systems share. The numbers come from the libc crate
 //! (Windows: windows-sys). A number that libc lacks comes from the kernel's header named beside
 //! it.
@@ -8,9 +8,9 @@
 // The types of libc's constants differ between systems, and no platform uses every number.
 #![allow(clippy::unnecessary_cast, dead_code)]
 
-mod absent;
 #[cfg(sa_len)]
 mod bsd;
+mod defaults;
 
 #[cfg(linux_like)]
 #[path = "linux.rs"]
@@ -39,7 +39,7 @@ mod platform;
     target_os = "netbsd",
     target_os = "openbsd",
 )))]
-use absent as platform;
+use defaults as platform;
 
 pub(crate) use platform::*;
 

@@ -5,7 +5,7 @@ use windows_sys::Win32::Networking::WinSock::{
     self, IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, IPPROTO_UDP as UDP,
 };
 
-pub(crate) use super::absent::*;
+pub(crate) use super::defaults::*;
 use super::{CmsgType, OptionName};
 
 /// A blocking socket would wait for a second message, and Windows does not tell whether a socket is blocking.
@@ -33,7 +33,7 @@ pub(crate) const SEGMENT_NAME: &str = "UDP_SEND_MSG_SIZE";
 pub(crate) const SEGMENT_LEN: usize = 4;
 /// quinn-udp found this limit by trial. Windows documents none.
 pub(crate) const MAX_SEGMENTS: usize = 512;
-pub(crate) const MAX_OWN_SEGMENTS: usize = MAX_SEGMENTS;
+pub(crate) const MAX_EXPLICIT_SEGMENTS: usize = MAX_SEGMENTS;
 
 pub(crate) const RECV_PKTINFO_V4: Option<OptionName> = PKTINFO_V4;
 pub(crate) const RECV_PKTINFO_V6: Option<OptionName> = PKTINFO_V6;

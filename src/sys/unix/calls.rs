@@ -21,9 +21,9 @@ use super::send_space;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
 use crate::sys::flags::Flags;
-use crate::sys::headers::{WiredRecvs, WiredSends};
+use crate::sys::headers::{PreparedRecvs, PreparedSends};
 #[cfg(mmsg_calls)]
-use crate::sys::message::Taken;
+use crate::sys::message::Received;
 
 /// Child processes must not inherit received descriptors.
 #[cfg(not(target_vendor = "apple"))]
@@ -40,47 +40,47 @@ const SEND: libc::c_int = libc::MSG_NOSIGNAL;
 #[inline(always)]
 pub(in crate::sys) fn recvmmsg(
     socket: BorrowedFd<'_>,
-    wired: &mut WiredRecvs<'_>,
+    prepared: &mut PreparedRecvs<'_>,
     flags: Flags,
-) -> io::Result<Taken> {
-    let len = wired.as_slice().len();
+) -> io::Result<Received> {
+    let len = prepared.as_slice().len();
     #[cfg(any(test, fuzzing))]
     let len = fault::next(Call::RecvMmsg, len)?;
     let flags = flags.0 | RECV | libc::MSG_WAITFORONE;
-    let headers = wired.as_mut_ptr().cast::<Raw>();
-    // SAFETY: the headers meet the invariant of WiredRecvs, and there are at least `len`.
+    let headers = prepared.as_mut_ptr().cast::<Raw>();
+    // SAFETY: the headers meet the invariant of PreparedRecvs, and there are at least `len`.
     let n = unsafe {
         libc::recvmmsg(socket.as_raw_fd(), headers, len as _, flags as _, ptr::null_mut())
     };
     let count = counted(n as isize)?;
     // SAFETY: the kernel wrote to those that it filled, and maybe to the one at which it met an error.
-    unsafe { wired.set_touched(count + 1) };
-    close_descriptors(&wired.as_slice()[..count]);
+    unsafe { prepared.set_touched(count + 1) };
+    close_descriptors(&prepared.as_slice()[..count]);
     // Linux keeps an error that ends the call, and FreeBSD's C library loses it.
-    Ok(Taken { count, drained: cfg!(linux_like) && count < len })
+    Ok(Received { count, drained: cfg!(linux_like) && count < len })
 }
 
 /// Receives one message into header `i`.
 #[inline(always)]
 pub(in crate::sys) fn recv_one(
     socket: BorrowedFd<'_>,
-    wired: &mut WiredRecvs<'_>,
+    prepared: &mut PreparedRecvs<'_>,
     i: usize,
     flags: Flags,
 ) -> io::Result<()> {
     #[cfg(any(test, fuzzing))]
     fault::next(Call::RecvMsg, 1)?;
-    assert!(i < wired.as_slice().len());
-    // SAFETY: the header is one of WiredRecvs, meets its invariant, and nobody else uses it. Calls fill headers in order.
+    assert!(i < prepared.as_slice().len());
+    // SAFETY: the header is one of PreparedRecvs, meets its invariant, and nobody else uses it. Calls fill headers in order.
     let len = unsafe {
-        wired.set_touched(i + 1);
-        let header = &mut (*wired.as_mut_ptr().add(i)).0;
+        prepared.set_touched(i + 1);
+        let header = &mut (*prepared.as_mut_ptr().add(i)).0;
         let len = libc::recvmsg(socket.as_raw_fd(), &mut header.msg_hdr, flags.0 | RECV);
         header.msg_len = len.max(0) as _;
         len
     };
     counted(len)?;
-    close_descriptors(&wired.as_slice()[i..=i]);
+    close_descriptors(&prepared.as_slice()[i..=i]);
     Ok(())
 }
 
@@ -88,7 +88,7 @@ pub(in crate::sys) fn recv_one(
 #[inline(always)]
 fn close_descriptors(received: &[Header]) {
     for header in received.iter().filter(|header| header.control().1 > 0) {
-        // SAFETY: a call has just filled the header, which meets the invariant of WiredRecvs.
+        // SAFETY: a call has just filled the header, which meets the invariant of PreparedRecvs.
         unsafe { fds::close(header) };
     }
 }
@@ -98,14 +98,14 @@ fn close_descriptors(received: &[Header]) {
 #[inline(always)]
 pub(in crate::sys) fn sendmmsg(
     socket: BorrowedFd<'_>,
-    wired: &mut WiredSends<'_>,
+    prepared: &mut PreparedSends<'_>,
     flags: Flags,
 ) -> io::Result<usize> {
-    let len = wired.as_slice().len();
+    let len = prepared.as_slice().len();
     #[cfg(any(test, fuzzing))]
     let len = fault::next(Call::SendMmsg, len)?;
-    let (headers, flags) = (wired.as_mut_ptr().cast::<Raw>(), flags.0 | SEND);
-    // SAFETY: the headers meet the invariant of WiredSends, and there are at least `len`.
+    let (headers, flags) = (prepared.as_mut_ptr().cast::<Raw>(), flags.0 | SEND);
+    // SAFETY: the headers meet the invariant of PreparedSends, and there are at least `len`.
     counted(unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, len as _, flags as _) } as isize)
 }
 
@@ -113,17 +113,17 @@ pub(in crate::sys) fn sendmmsg(
 #[inline(always)]
 pub(in crate::sys) fn send_one(
     socket: BorrowedFd<'_>,
-    wired: &mut WiredSends<'_>,
+    prepared: &mut PreparedSends<'_>,
     i: usize,
     flags: Flags,
 ) -> io::Result<()> {
     #[cfg(any(target_vendor = "apple", test, fuzzing))]
-    return send_space::send(socket, wired, i, |header| send_header(socket, header, flags));
+    return send_space::send(socket, prepared, i, |header| send_header(socket, header, flags));
     #[cfg(not(any(target_vendor = "apple", test, fuzzing)))]
-    send_header(socket, &wired.as_slice()[i], flags)
+    send_header(socket, &prepared.as_slice()[i], flags)
 }
 
-/// Sends the message of a header in [`WiredSends`]. A message of one buffer without control data goes by `sendto`, for which
+/// Sends the message of a header in [`PreparedSends`]. A message of one buffer without control data goes by `sendto`, for which
 /// the kernel reads no header.
 #[inline(always)]
 fn send_header(socket: BorrowedFd<'_>, header: &Header, flags: Flags) -> io::Result<()> {
@@ -131,11 +131,11 @@ fn send_header(socket: BorrowedFd<'_>, header: &Header, flags: Flags) -> io::Res
     fault::next(Call::SendMsg, 1)?;
     let (fd, flags, hdr) = (socket.as_raw_fd(), flags.0 | SEND, &header.0.msg_hdr);
     let len = if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
-        // SAFETY: the header meets the invariant of WiredSends.
+        // SAFETY: the header meets the invariant of PreparedSends.
         unsafe { libc::sendmsg(fd, hdr, flags) }
     } else {
         let (name, name_len) = (hdr.msg_name.cast_const().cast(), hdr.msg_namelen);
-        // SAFETY: the header meets the invariant of WiredSends, and points at one iovec.
+        // SAFETY: the header meets the invariant of PreparedSends, and points at one iovec.
         unsafe {
             let buffer = &*hdr.msg_iov;
             libc::sendto(fd, buffer.iov_base, buffer.iov_len, flags, name, name_len)

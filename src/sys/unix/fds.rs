@@ -20,7 +20,7 @@ const ERASED: [u8; 4] = (-1i32).to_ne_bytes();
 /// # Safety
 ///
 /// A receive has just filled the header with control data, and nobody has read that since. The header meets the invariant
-/// of [`WiredRecvs`](crate::sys::headers::WiredRecvs).
+/// of [`PreparedRecvs`](crate::sys::headers::PreparedRecvs).
 #[inline]
 pub(super) unsafe fn close(header: &Header) {
     let (control, len) = header.control();

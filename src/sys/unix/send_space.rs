@@ -12,7 +12,7 @@ use super::header::{Buffer, Header};
 use super::socket::BorrowedSocket;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault;
-use crate::sys::headers::WiredSends;
+use crate::sys::headers::PreparedSends;
 use crate::sys::numbers;
 
 /// Messages up to this length are not checked before the call: hardly any buffer is smaller, and reading its size takes a
@@ -27,16 +27,16 @@ const MAX_UNCHECKED: usize = 2_048;
 #[inline(always)]
 pub(super) fn send(
     socket: BorrowedSocket<'_>,
-    wired: &WiredSends<'_>,
+    prepared: &PreparedSends<'_>,
     i: usize,
     call: impl FnOnce(&Header) -> io::Result<()>,
 ) -> io::Result<()> {
-    let header = &wired.as_slice()[i];
+    let header = &prepared.as_slice()[i];
     let (_, control_len) = header.control();
     if control_len == 0 {
         return call(header);
     }
-    let needed = control_len + wired.buffers(i).iter().map(Buffer::len).sum::<usize>();
+    let needed = control_len + prepared.buffers(i).iter().map(Buffer::len).sum::<usize>();
     let too_long = || io::Error::from_raw_os_error(numbers::EMSGSIZE);
     if needed > MAX_UNCHECKED && never_fits(socket, needed) {
         return Err(too_long());

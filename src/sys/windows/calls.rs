@@ -18,20 +18,20 @@ use super::{check, handle, last_error};
 #[cfg(test)]
 use crate::sys::fault::{self, Call};
 use crate::sys::flags::Flags;
-use crate::sys::headers::{WiredRecvs, WiredSends};
+use crate::sys::headers::{PreparedRecvs, PreparedSends};
 
 /// Receives one message into header `i`.
 pub(in crate::sys) fn recv_one(
     socket: BorrowedSocket<'_>,
-    wired: &mut WiredRecvs<'_>,
+    prepared: &mut PreparedRecvs<'_>,
     i: usize,
     flags: Flags,
 ) -> io::Result<()> {
-    assert!(i < wired.as_slice().len());
-    // SAFETY: the header is one of WiredRecvs, and nobody else uses it. Calls fill headers in order.
+    assert!(i < prepared.as_slice().len());
+    // SAFETY: the header is one of PreparedRecvs, and nobody else uses it. Calls fill headers in order.
     let header = unsafe {
-        wired.set_touched(i + 1);
-        &mut *wired.as_mut_ptr().add(i)
+        prepared.set_touched(i + 1);
+        &mut *prepared.as_mut_ptr().add(i)
     };
     match recv_header(socket, header, flags) {
         Err(error) if error.raw_os_error() == Some(WSAESHUTDOWN) => {
@@ -42,7 +42,7 @@ pub(in crate::sys) fn recv_one(
     }
 }
 
-/// Receives one message into a header in [`WiredRecvs`].
+/// Receives one message into a header in [`PreparedRecvs`].
 fn recv_header(socket: BorrowedSocket<'_>, header: &mut Header, flags: Flags) -> io::Result<()> {
     #[cfg(test)]
     fault::next(Call::RecvMsg, 1)?;
@@ -53,7 +53,7 @@ fn recv_header(socket: BorrowedSocket<'_>, header: &mut Header, flags: Flags) ->
     (header.received, header.msg.dwFlags) = (0, 0);
     let function = recv_msg_function(socket)?;
     let Header { msg, received } = header;
-    // SAFETY: the header comes from WiredRecvs, and meets its invariant.
+    // SAFETY: the header comes from PreparedRecvs, and meets its invariant.
     let result = unsafe { function(handle(socket), msg, received, ptr::null_mut(), None) };
     header.msg.dwFlags &= MSG_TRUNC | MSG_CTRUNC;
     match check(result) {
@@ -61,7 +61,7 @@ fn recv_header(socket: BorrowedSocket<'_>, header: &mut Header, flags: Flags) ->
         Err(error) if error.raw_os_error() == Some(WSAEMSGSIZE) => {
             if header.msg.dwFlags != MSG_CTRUNC || header.received == 0 {
                 header.msg.dwFlags |= MSG_TRUNC;
-                // SAFETY: the header meets the invariant of WiredRecvs, and points at one buffer.
+                // SAFETY: the header meets the invariant of PreparedRecvs, and points at one buffer.
                 header.received = unsafe { (*header.msg.lpBuffers).len };
             }
             Ok(())
@@ -109,12 +109,12 @@ fn poll(socket: BorrowedSocket<'_>, events: i16, millis: i32) -> io::Result<i16>
 /// Sends the message of header `i`. Without control data it uses `WSASendTo`, for which the system reads no header.
 pub(in crate::sys) fn send_one(
     socket: BorrowedSocket<'_>,
-    wired: &mut WiredSends<'_>,
+    prepared: &mut PreparedSends<'_>,
     i: usize,
     flags: Flags,
 ) -> io::Result<()> {
     #[cfg(test)]
-    if let Some(result) = super::tests::segments::send(socket, wired, i) {
+    if let Some(result) = super::tests::segments::send(socket, prepared, i) {
         return result;
     }
     #[cfg(test)]
@@ -123,13 +123,13 @@ pub(in crate::sys) fn send_one(
         check_ready(socket, POLLWRNORM)?;
     }
     let (s, flags, mut sent, overlapped) = (handle(socket), 0, 0, ptr::null_mut());
-    let msg = &wired.as_slice()[i].msg;
+    let msg = &prepared.as_slice()[i].msg;
     if msg.Control.len > 0 {
-        // SAFETY: the header meets the invariant of WiredSends.
+        // SAFETY: the header meets the invariant of PreparedSends.
         return check(unsafe { WSASendMsg(s, msg, flags, &mut sent, overlapped, None) });
     }
     let (buffers, count) = (msg.lpBuffers.cast_const(), msg.dwBufferCount);
     let (to, to_len) = (msg.name.cast_const(), msg.namelen);
-    // SAFETY: the header meets the invariant of WiredSends.
+    // SAFETY: the header meets the invariant of PreparedSends.
     check(unsafe { WSASendTo(s, buffers, count, &mut sent, flags, to, to_len, overlapped, None) })
 }

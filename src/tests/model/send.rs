@@ -4,7 +4,7 @@ use std::io::IoSlice;
 
 use super::*;
 use crate::offload::{Counters, GsoStatus};
-use crate::send::coalesce::own_segment_size;
+use crate::send::coalesce::explicit_segment_size;
 use crate::send::coalesce::tests::first_batch;
 use crate::sys::MAX_SEGMENTS;
 use crate::tests::offload_kit::bytes;
@@ -29,9 +29,9 @@ impl SendWay {
 pub(in crate::tests) enum Shape {
     /// One GSO batch.
     Alike,
-    /// Messages with their own segment size.
+    /// Messages with explicit segment sizes.
     OwnSegments,
-    /// Batches to two destinations; single, empty and gathered messages; and messages with their own segment size.
+    /// Batches to two destinations; single, empty and gathered messages; and messages with explicit segment sizes.
     Mixed,
 }
 
@@ -128,7 +128,7 @@ impl World {
         let (result, log) = under(kernel, &mut self.backend, datagrams, || {
             lend(msgs, net, |sends| {
                 let batch = first_batch(sends, MAX_SEGMENTS).messages > 1;
-                first_is_batch = gso && (batch || own_segment_size(&sends[0]).is_some());
+                first_is_batch = gso && (batch || explicit_segment_size(&sends[0]).is_some());
                 match way {
                     SendWay::Batch => socket.send_batch(sends),
                     SendWay::Each => socket.send_each(sends, |i, error| {

@@ -109,7 +109,7 @@ pub fn reports(socket: &UdpSocket, count: usize) -> Vec<Report> {
     taken
 }
 
-/// A report's event, destination and reporter.
+/// A report's event, destination and offender.
 pub fn summary(report: &Report) -> (Event, Option<SocketAddr>, Option<IpAddr>) {
-    (report.event, report.dest, report.reporter.map(|addr| addr.ip()))
+    (report.event, report.dest, report.offender.map(|addr| addr.ip()))
 }

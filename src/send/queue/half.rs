@@ -1,4 +1,4 @@
-//! One stage of a queue: messages in order, and the memory that they borrow.
+//! One half of a queue: messages in order, and the memory that they borrow.
 
 #![allow(unsafe_code)]
 
@@ -10,8 +10,8 @@ use std::slice;
 
 use super::error::PushError;
 use crate::ancillary::SendMeta;
+use crate::send::chunk::{self, Chunk};
 use crate::send::msg::SendMsg;
-use crate::send::row::{self, Row};
 use crate::sys::{self, Dest, Payload, RawAddr, UnixAddr};
 
 /// Bytes of a message's record.
@@ -22,9 +22,9 @@ pub(super) const OVERHEAD: usize = size_of::<SendMsg<'_>>() + size_of::<usize>()
 /// Invariants:
 ///
 /// 1. The messages borrow from `bytes` and `metas`, whose values stay in place while there are messages. A message is lent
-///    only for as long as the stage is borrowed.
-/// 2. In the back stage and in an empty stage, `first` is 0 and `order` is empty.
-pub(super) struct Stage {
+///    only for as long as the half is borrowed.
+/// 2. In the back half and in an empty half, `first` is 0 and `order` is empty.
+pub(super) struct Half {
     messages: Vec<SendMsg<'static>>,
     /// What each message counts against the bound.
     costs: Vec<usize>,
@@ -94,7 +94,7 @@ impl Store<u8> {
         let mut name = RawAddr::NO_NAME;
         let len = sys::encode_unix(dest, &mut name).unwrap_or(0);
         self.last.extend_from_slice(&name[..len]);
-        // SAFETY: invariant 1 of the stage.
+        // SAFETY: invariant 1 of the half.
         sys::decode_unix(unsafe { self.since(start) }).map_or(Dest::None, Dest::Unix)
     }
 }
@@ -105,7 +105,7 @@ impl Store<SendMeta> {
     fn keep(&mut self, options: SendMeta) -> Option<&'static SendMeta> {
         let start = self.last.len();
         self.last.push(options);
-        // SAFETY: invariant 1 of the stage.
+        // SAFETY: invariant 1 of the half.
         unsafe { self.since(start) }.first()
     }
 }
@@ -151,7 +151,7 @@ fn no_memory<E>(_: E) -> PushError {
     PushError::OutOfMemory
 }
 
-impl Stage {
+impl Half {
     pub(super) const fn new() -> Self {
         Self {
             messages: Vec::new(),
@@ -174,7 +174,7 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// Any [`PushError`]; `TooLong` also if `fill` returns more than `max_len`. The stage is then unchanged, as it is if
+    /// Any [`PushError`]; `TooLong` also if `fill` returns more than `max_len`. The half is then unchanged, as it is if
     /// `fill` panics.
     #[inline(always)]
     pub(super) fn push_with(
@@ -193,7 +193,7 @@ impl Stage {
             self.grow(cost.saturating_add(dest_cost), left, bound)?;
         }
         let place = &mut self.messages.spare_capacity_mut()[0];
-        // SAFETY: of the destinations, only Unix addresses borrow. They are replaced before the message is in the stage.
+        // SAFETY: of the destinations, only Unix addresses borrow. They are replaced before the message is in the half.
         let dest = unsafe { mem::transmute::<Dest<'_>, Dest<'static>>(msg.dest) };
         let &SendMsg { ecn, segment_size, .. } = msg;
         let kept = place.write(SendMsg { dest, ecn, segment_size, ..SendMsg::new(&[]) });
@@ -261,7 +261,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Takes back the last push, from its first message at `place` on. Only for the back stage.
+    /// Takes back the last push, from its first message at `place` on. Only for the back half.
     pub(super) fn take_back(&mut self, place: usize) {
         let Some(msg) = self.messages.get(place).copied() else { return };
         self.messages.truncate(place);
@@ -276,14 +276,18 @@ impl Stage {
         (0..self.len()).map(|i| self.messages[self.place(i)])
     }
 
-    /// The first datagrams, at most `max`. Copies them to a row if their order differs from that of the messages.
+    /// The first datagrams, at most `max`. Copies them to a chunk if their order differs from that of the messages.
     #[inline]
-    pub(super) fn fill<'q, 'r>(&'q self, row: &'r mut Row<'q>, max: usize) -> &'r [SendMsg<'q>] {
+    pub(super) fn fill<'q, 'r>(
+        &'q self,
+        chunk: &'r mut Chunk<'q>,
+        max: usize,
+    ) -> &'r [SendMsg<'q>] {
         let count = max.min(self.len());
         if self.order.is_empty() {
             return &self.messages[self.first..][..count];
         }
-        row::fill_by(row, count, |i| self.messages[self.place(i)])
+        chunk::fill_by(chunk, count, |i| self.messages[self.place(i)])
     }
 
     /// The place of the `i`th datagram to send among the messages.
@@ -330,7 +334,7 @@ impl Stage {
         self.first = 0;
     }
 
-    /// Frees unused memory: all of an empty stage.
+    /// Frees unused memory: all of an empty half.
     pub(super) fn shrink_to_fit(&mut self) {
         if self.len() == 0 {
             *self = Self::new();

@@ -55,7 +55,7 @@ pub(crate) const SEGMENT_NAME: &str = "UDP_SEGMENT";
 pub(crate) const SEGMENT_LEN: usize = 2;
 /// The maximum number of segments that every version of the system with `SEGMENT` takes.
 pub(crate) const MAX_SEGMENTS: usize = 64;
-pub(crate) const MAX_OWN_SEGMENTS: usize = 128;
+pub(crate) const MAX_EXPLICIT_SEGMENTS: usize = 128;
 /// Whether a segment size of 0 overrides the socket's own.
 pub(crate) const SEGMENT_MAY_BE_ZERO: bool = false;
 pub(crate) const IGNORES_OTHER_FAMILY: bool = false;

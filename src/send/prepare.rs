@@ -5,7 +5,7 @@ use std::mem;
 use std::net::SocketAddr;
 
 use super::coalesce::{
-    GsoBatch, Joining, MAX_BATCH_BYTES, Segmenting, has_raw_segment_size, own_segment_size,
+    GsoBatch, Joining, MAX_BATCH_BYTES, Segmenting, explicit_segment_size, has_raw_segment_size,
 };
 use super::msg::SendMsg;
 use crate::ancillary::invalid;
@@ -14,13 +14,13 @@ use crate::sys::{self, BorrowedSocket, Dest, Families, OpenHeader, Payload, Send
 /// Fills headers with messages in order, as many as there is room for. Without `segmenting` each message has a header and
 /// the options that it asks for. With it, messages form GSO batches, and `batches` describes each header.
 ///
-/// Stops before a message with its own segment size that the kernel must not segment, and when the memory for copies
+/// Stops before a message with an explicit segment size that the kernel must not segment, and when the memory for copies
 /// might not hold another batch.
 ///
 /// # Errors
 ///
-/// The error of the first message, if it cannot be sent. At a later message that cannot be sent, wiring stops.
-pub(crate) fn wire<'a>(
+/// The error of the first message, if it cannot be sent. At a later message that cannot be sent, preparation stops.
+pub(crate) fn prepare<'a>(
     headers: &mut SendHeaders<'a>,
     batches: &mut Vec<GsoBatch>,
     socket: BorrowedSocket<'_>,
@@ -48,7 +48,7 @@ pub(crate) fn wire<'a>(
         };
         // A segment's length fits 16 bits, since even a whole batch's does.
         let size = batch.filter(GsoBatch::is_segmented).map(|batch| batch.segment as u16);
-        if size.is_some() || !first.has_no_options() {
+        if size.is_some() || !first.has_no_settings() {
             if let Err(error) = encoder.write(&mut header, first, size) {
                 return unless_first(is_first, error);
             }
@@ -75,7 +75,7 @@ fn gso_batch<'a>(
 ) -> Option<GsoBatch> {
     let first = &msgs[0];
     let single = GsoBatch::single(first.len());
-    if let Some(size) = own_segment_size(first) {
+    if let Some(size) = explicit_segment_size(first) {
         let batch = GsoBatch { segment: size.into(), ..single };
         return segmenting.permits(first, batch.segment).then_some(batch);
     }
@@ -166,7 +166,7 @@ impl<'a> Encoder<'_, 'a> {
     ) -> io::Result<()> {
         if let Some(Encoded { msg: last, segment_size: size, header: encoded }) = self.last {
             let same_family = || is_v4(&last.dest) == is_v4(&msg.dest);
-            if size == segment_size && last.same_options(msg) && same_family() {
+            if size == segment_size && last.same_settings(msg) && same_family() {
                 header.share_control(encoded);
                 return Ok(());
             }

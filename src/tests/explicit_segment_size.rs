@@ -1,4 +1,4 @@
-//! Messages with the caller's own segment size, sent whole or segmented in user space.
+//! Messages with an explicit segment size, sent whole or segmented in user space.
 
 use std::io::IoSlice;
 
