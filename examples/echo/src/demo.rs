@@ -52,7 +52,7 @@ pub fn run() -> Result<(), Failure> {
     let rows = rows.into_iter().collect::<Result<Vec<_>, Failure>>()?;
     say(format_args!(
         "\n{:<22}{:>14}{:>14}{:>14}{:>8}",
-        "datagrams", "a second", "server's CPU", "client's CPU", "lost"
+        "datagrams", "per second", "server's CPU", "client's CPU", "lost"
     ));
     for (name, report, [server, client]) in &rows {
         let (rate, lost) = (grouped(report.rate()), grouped(report.lost() as f64));
