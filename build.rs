@@ -3,7 +3,7 @@
 //! | name              | means                                                         |
 //! |-------------------|---------------------------------------------------------------|
 //! | `linux_like`      | the Linux kernel: Linux and Android                           |
-//! | `mmsg_calls`      | the C library has `recvmmsg` and `sendmmsg` (OpenBSD 7.2)     |
+//! | `mmsg_calls`      | the C library has `recvmmsg` and `sendmmsg` that work         |
 //! | `sa_len`          | `sockaddr` begins with its own length, as in the BSDs         |
 //! | `has_descriptors` | sockets are file descriptors: Unix                            |
 
@@ -21,7 +21,7 @@ fn main() {
     println!("cargo:rustc-check-cfg=cfg(fuzzing)");
     println!("cargo:rustc-check-cfg=cfg(planted_fault)");
     set("linux_like", ["linux", "android"].contains(&os));
-    set("mmsg_calls", ["linux", "android", "freebsd", "netbsd", "openbsd"].contains(&os));
+    set("mmsg_calls", ["linux", "android", "freebsd", "openbsd"].contains(&os));
     set("has_descriptors", env::var_os("CARGO_CFG_UNIX").is_some());
     set("sa_len", bsd.contains(&os) || apple.contains(&os));
 }

@@ -89,7 +89,7 @@ pub(crate) use implementations::forward;
 ///
 /// # Platforms
 ///
-/// Linux, Android, NetBSD and OpenBSD move many messages in a system call; macOS, iOS and Windows one. FreeBSD's C library
+/// Linux, Android and OpenBSD move many messages in a system call; macOS, iOS, NetBSD and Windows one. FreeBSD's C library
 /// loops over single calls, as does musl's `sendmmsg`. On Windows a receive takes one message. Elsewhere than on Linux and
 /// Android, a send to an IPv4 address first asks for the socket's family.
 #[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg", "WSARecvMsg", "WSASendMsg"))]

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::{Ecn, invalid};
-use crate::sys::numbers::{self, CmsgType};
+use crate::sys::numbers::{self, CmsgType, SourceRule};
 use crate::sys::{
     CONTROL_SPACE, ControlMessage, ControlMessages, Families, Layout, control_message,
 };
@@ -26,18 +26,22 @@ use crate::sys::{
 #[non_exhaustive]
 pub struct SendMeta {
     /// The TOS byte (IPv4) or traffic class (IPv6), ECN bits included. It overrides the socket's own, even
-    /// if it is 0. Linux, Android, macOS, FreeBSD, Windows; the other BSDs for IPv6. On Windows, a
-    /// TOS of ECN bits alone (`IP_ECN`) leaves the other bits to the socket. Some Android kernels reject it
+    /// if it is 0. Linux, Android, macOS, FreeBSD, Windows; the other BSDs for IPv6. macOS 10.15 ignores it for IPv4. On
+    /// Windows, a TOS of ECN bits alone (`IP_ECN`) leaves the other bits to the socket. Some Android kernels reject it
     /// (`EINVAL`, `EIO`): an [`Offload`](crate::Offload) then sends without it, and
     /// [says so](crate::offload::OffloadState::sends_tos).
     #[doc(alias("IP_TOS", "IPV6_TCLASS", "DSCP"))]
     pub tos: Option<u8>,
     /// The address of this host to send from: of the destination's family, or IPv4-mapped for an
-    /// IPv4 destination. Linux, Android, macOS, the BSDs, Windows.
+    /// IPv4 destination. Linux, Android, macOS, the BSDs, Windows. macOS, FreeBSD and DragonFly send IPv4 from another
+    /// source than the socket's own address only on a socket that is bound to all addresses and not connected: on any
+    /// other, another source is `InvalidInput`. FreeBSD needs a bound socket.
     #[doc(alias("IP_PKTINFO", "IPV6_PKTINFO", "pktinfo", "ipi_spec_dst"))]
     pub source: Option<IpAddr>,
     /// Index of the interface to send from. nix's `if_nametoindex` finds it by its name, on Linux also rustix's
-    /// `name_to_index`. Linux, Android, macOS, NetBSD, Windows; the other BSDs for IPv6.
+    /// `name_to_index`. Linux, Android, macOS, NetBSD, Windows; the other BSDs for IPv6. macOS ignores it beside an IPv4
+    /// source; without one, for an IPv4 destination, it is `InvalidInput` on a socket that is bound to one address or
+    /// connected.
     #[doc(alias("ipi_ifindex", "ipi6_ifindex"))]
     pub interface: Option<u32>,
     /// Time to live (IPv4, 1 to 255) or hop limit (IPv6), also of multicast. Linux, Android, Windows; others for IPv6.
@@ -221,6 +225,31 @@ impl SendMeta {
             writer.append("timestamp_id", numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
         }
         if raw.is_empty() { Ok(writer.len) } else { writer.append_raw(raw) }
+    }
+
+    /// Prepares the options of an IPv4 datagram for a socket with the address `own`, so that the send leaves address and peer
+    /// to the socket. Its own source needs no naming.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if this system cannot send so from a socket that is bound to one address or connected.
+    #[cold]
+    pub(crate) fn keep_socket(&mut self, rule: SourceRule, own: Option<IpAddr>) -> io::Result<()> {
+        let unbinds = rule == SourceRule::Unbinds;
+        if unbinds && self.source.is_some() {
+            self.interface = None;
+        }
+        let Some(own) = own else { return Ok(()) };
+        let named = match (self.source, self.interface) {
+            (Some(source), _) if source.to_canonical() != own => format!("source is {source}"),
+            (None, Some(index)) if unbinds => format!("interface is {index}"),
+            _ => {
+                self.source = None;
+                return Ok(());
+            }
+        };
+        let reason = "on this system only a socket that is bound to all addresses and not connected can send so";
+        Err(invalid(format!("SendMeta::{named}, the socket's own address {own}: {reason}")))
     }
 
     /// Whether these options cannot be written for both families at once.

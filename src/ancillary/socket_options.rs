@@ -10,12 +10,16 @@ impl Ancillary {
     /// Turns the set on for `socket`, and returns the members that are on. A member is on if all its socket options are
     /// on, for each family that the socket carries.
     ///
+    /// On an IPv6 socket that also carries IPv4, macOS reports the hop limit of IPv6 datagrams alone, and NetBSD nothing of
+    /// IPv4 datagrams: `HOP_LIMIT` there, and on NetBSD `DEST` and `TOS`, are off on such a socket.
+    ///
     /// A member that the platform, the process's permissions or the type of socket do not allow is
     /// left unchanged; that is no error.
     ///
     /// Datagrams already in the queue have only part of the metadata: on Linux, an IPv4 datagram to a broadcast or
-    /// multicast address then has a destination and no [`local`](crate::RecvMeta::local) address to reply from. If that
-    /// matters, enable before `bind` (with socket2).
+    /// multicast address then has a destination and no [`local`](crate::RecvMeta::local) address to reply from. On macOS and
+    /// the BSDs they have none at all, since the kernel writes it when it queues a datagram: a reply to one leaves from the
+    /// address that the system chooses. If that matters, enable before `bind` (with socket2).
     ///
     /// ```
     /// use mmsg::Ancillary;
@@ -35,8 +39,13 @@ impl Ancillary {
         let socket = sys::borrow(socket);
         let families = sys::families(socket)?;
         let has_error_queue = sys::has_error_queue(socket)?;
+        let reported_by_v6 = sys::v4_rules().reported_by_v6.filter(|_| families.v6);
+        let is_whole = |option: &SocketOption| {
+            let reports_v4 = reported_by_v6.is_none_or(|names| names.contains(&option.name));
+            option.family != Family::V6 || !families.v4 || reports_v4
+        };
         let applies = |option: &&SocketOption| match option.family {
-            Family::V4 => families.v4,
+            Family::V4 => families.v4 && reported_by_v6.is_none(),
             Family::V6 => families.v6,
             Family::ErrorQueue => has_error_queue,
             Family::Any => true,
@@ -46,7 +55,8 @@ impl Ancillary {
             let of_it =
                 OPTIONS.iter().filter(|option| option.member == member && option.name.is_some());
             let mut options = of_it.filter(applies).peekable();
-            if options.peek().is_some() && turn_on(socket, &mut options)? {
+            let can_be = options.peek().is_some() && options.clone().all(is_whole);
+            if can_be && turn_on(socket, &mut options)? {
                 taken = taken | member;
             }
         }

@@ -233,7 +233,8 @@ impl<'a> SendMsg<'a> {
 
     /// Sets raw control messages, for options that [`SendMeta`] lacks. They replace those of an earlier `with_control`.
     ///
-    /// Unix and Windows, each with its own control messages.
+    /// Unix and Windows, each with its own control messages. They go to the system as they are: on macOS an `IP_PKTINFO`
+    /// among them takes the address and the peer away from the socket.
     ///
     /// ```
     /// use mmsg::control::ControlBuf;

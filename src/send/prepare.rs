@@ -2,13 +2,14 @@
 
 use std::io;
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::coalesce::{
     GsoBatch, Joining, MAX_BATCH_BYTES, Segmenting, explicit_segment_size, has_raw_segment_size,
 };
 use super::msg::SendMsg;
 use crate::ancillary::invalid;
+use crate::sys::numbers::SourceRule;
 use crate::sys::{self, BorrowedSocket, Dest, Families, OpenHeader, Payload, SendHeaders, numbers};
 
 /// Fills headers with messages in order, as many as there is room for. Without `segmenting` each message has a header and
@@ -27,7 +28,7 @@ pub(crate) fn prepare<'a>(
     msgs: &'a [SendMsg<'a>],
     segmenting: Option<&Segmenting<'_>>,
 ) -> io::Result<()> {
-    let mut encoder = Encoder { socket, segmenting, last: None };
+    let mut encoder = Encoder { socket, segmenting, own_ip: None, last: None };
     let mut is_v6 = None;
     let mut rest = msgs;
     while let (false, [first, ..]) = (headers.is_full(), rest) {
@@ -144,6 +145,8 @@ fn copy(msg: &SendMsg<'_>, free: &mut &mut [u8]) {
 struct Encoder<'s, 'a> {
     socket: BorrowedSocket<'s>,
     segmenting: Option<&'s Segmenting<'s>>,
+    /// The socket's address, if it was asked for. Not kept for the next call: the program may connect the socket.
+    own_ip: Option<Option<IpAddr>>,
     last: Option<Encoded<'a>>,
 }
 
@@ -193,6 +196,15 @@ impl<'a> Encoder<'_, 'a> {
             None if options.needs_one_family() => self.families_of_peer(),
             None => Families { v4: true, v6: true },
         };
+        let rule = sys::v4_rules().source;
+        let named = options.source.is_some() || options.interface.is_some();
+        if rule != SourceRule::Allowed && families.v4 && named {
+            let own = match self.own_ip {
+                Some(own) => own,
+                None => *self.own_ip.insert(sys::own_ip(self.socket)?),
+            };
+            options.keep_socket(rule, own)?;
+        }
         header.encode_control(|space| options.encode(families, raw, space))?;
         self.last = Some(Encoded { msg, segment_size, header: header.index() });
         Ok(())

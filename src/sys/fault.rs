@@ -7,8 +7,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
+#[cfg(all(test, unix))]
+use std::net::SocketAddr;
 #[cfg(windows)]
 use std::sync::atomic::{AtomicBool, Ordering};
+
+#[cfg(test)]
+use super::numbers::V4Rules;
 
 /// The system's error numbers, by their Unix names.
 #[cfg(unix)]
@@ -136,6 +141,57 @@ pub(crate) fn set_send_buffer(bytes: Option<usize>) {
 #[cfg(unix)]
 pub(crate) fn send_buffer() -> Option<usize> {
     SEND_BUFFER.get()
+}
+
+#[cfg(test)]
+thread_local!(static V4_RULES: Cell<Option<V4Rules>> = const { Cell::new(None) });
+
+/// Makes this thread's calls follow another system's rules. `None` means this one's. Where IPv6 sockets take no IPv4 options,
+/// setting one fails.
+#[cfg(test)]
+pub(crate) fn set_v4_rules(rules: Option<V4Rules>) {
+    V4_RULES.set(rules);
+}
+
+/// The rules that were set on this thread.
+#[cfg(test)]
+pub(crate) fn v4_rules() -> Option<V4Rules> {
+    V4_RULES.get()
+}
+
+#[cfg(test)]
+thread_local!(static QUESTIONS: Cell<usize> = const { Cell::new(0) });
+
+/// Counts a question for the socket's address.
+#[cfg(test)]
+pub(super) fn count_question() {
+    QUESTIONS.set(QUESTIONS.get() + 1);
+}
+
+/// How often this thread asked for a socket's address since the last call of this.
+#[cfg(test)]
+pub(crate) fn questions() -> usize {
+    QUESTIONS.take()
+}
+
+/// Decides about a message from its destination and its control data: the error number of its send, or none.
+#[cfg(all(test, unix))]
+pub(crate) type Judge = Box<dyn FnMut(Option<SocketAddr>, &[u8]) -> Option<i32>>;
+
+#[cfg(all(test, unix))]
+thread_local!(static JUDGE: RefCell<Option<Judge>> = const { RefCell::new(None) });
+
+/// Lets `judge` see each message that this thread's sends pass to the kernel.
+#[cfg(all(test, unix))]
+pub(crate) fn judge_sends(judge: Option<Judge>) {
+    JUDGE.set(judge);
+}
+
+/// What the thread's judge says of a message.
+#[cfg(all(test, unix))]
+pub(super) fn judged(dest: Option<SocketAddr>, control: &[u8]) -> Option<i32> {
+    // A thread that ends has no judge.
+    JUDGE.try_with(|judge| judge.borrow_mut().as_mut()?(dest, control)).ok().flatten()
 }
 
 /// Whether unit tests segment GSO batches in place of the system.

@@ -35,7 +35,7 @@ mod unix_addr;
 mod zeroed;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use socket2::SockRef;
 
@@ -104,4 +104,28 @@ pub(crate) fn mapped(
 #[cold]
 pub(crate) fn peer(socket: BorrowedSocket<'_>) -> Option<SocketAddr> {
     SockRef::from(&socket).peer_addr().ok()?.as_socket()
+}
+
+/// The address of a socket that is bound to a single one or connected; mapped addresses as IPv4. `None` if the system chooses
+/// an address for each datagram.
+///
+/// # Errors
+///
+/// The system's.
+#[cold]
+pub(crate) fn own_ip(socket: BorrowedSocket<'_>) -> io::Result<Option<IpAddr>> {
+    #[cfg(test)]
+    fault::count_question();
+    let local = SockRef::from(&socket).local_addr()?.as_socket();
+    Ok(local.map(|local| local.ip().to_canonical()).filter(|ip| !ip.is_unspecified()))
+}
+
+/// The system's [`numbers::V4_RULES`].
+#[inline]
+pub(crate) fn v4_rules() -> numbers::V4Rules {
+    #[cfg(test)]
+    if let Some(rules) = fault::v4_rules() {
+        return rules;
+    }
+    numbers::V4_RULES
 }

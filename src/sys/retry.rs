@@ -40,7 +40,7 @@ use crate::events;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, NetBSD, OpenBSD 7.2.
+    /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, OpenBSD 7.2.
     Mmsg,
     /// `recvmsg` and `sendmsg`, a call for each message: everywhere (Windows: `WSARecvMsg` and `WSASendMsg`).
     Msg,

@@ -34,6 +34,8 @@ pub(crate) mod fuzzing;
 mod model;
 #[cfg(all(test, mmsg_calls))]
 mod tos;
+#[cfg(all(test, linux_like))]
+mod v4_rules;
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};

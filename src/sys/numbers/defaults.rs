@@ -1,6 +1,6 @@
 //! Every number that the crate knows, as on a platform that has none of them.
 
-use super::{CmsgType, MAX_BATCH, OptionName};
+use super::{CmsgType, MAX_BATCH, OptionName, SourceRule, V4Rules};
 
 /// The maximum number of messages of a receive.
 pub(crate) const MAX_RECV: usize = MAX_BATCH;
@@ -95,6 +95,8 @@ pub(crate) const SEND_STAMPS: i32 = 0;
 pub(crate) const ANY_SEND_STAMP: i32 = 1;
 
 // Other options.
+
+pub(crate) const V4_RULES: V4Rules = V4Rules { source: SourceRule::Allowed, reported_by_v6: None };
 
 /// The used and maximum memory of a socket's buffers.
 pub(crate) const MEMINFO: Option<OptionName> = None;

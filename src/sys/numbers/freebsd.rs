@@ -3,7 +3,7 @@
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, SOL_SOCKET as SOCKET};
 
 pub(crate) use super::bsd::*;
-use super::{CmsgType, OptionName};
+use super::{CmsgType, OptionName, SourceRule, V4Rules};
 
 /// `IP_RECVTOS`, sys/netinet/in.h
 pub(crate) const TOS: Option<CmsgType> = Some((IP, 68));
@@ -23,6 +23,12 @@ pub(crate) const SEND_TOS_IS_A_BYTE: bool = true;
 pub(crate) const RECV_DSTADDR_V4: Option<OptionName> = DSTADDR_V4;
 pub(crate) const RECV_TOS: Option<OptionName> = TOS;
 pub(crate) const RECV_TTL: Option<OptionName> = TTL;
+/// `in_pcbbind_setup` in sys/netinet/in_pcb.c; `ip6_savecontrol_v4` in sys/netinet6/ip6_input.c and `udp_append` in
+/// sys/netinet/udp_usrreq.c
+pub(crate) const V4_RULES: V4Rules = V4Rules {
+    source: SourceRule::Rejected,
+    reported_by_v6: Some(&[RECV_PKTINFO_V6, RECV_TCLASS, RECV_HOP_LIMIT, ORIGINAL_DEST_V6]),
+};
 /// sys/sys/socket.h, FreeBSD 12; DragonFly has none.
 #[cfg(target_os = "freebsd")]
 pub(crate) const TIMESTAMP_CLOCK: Option<OptionName> = Some((SOCKET, libc::SO_TS_CLOCK));

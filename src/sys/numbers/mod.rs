@@ -72,6 +72,26 @@ pub(crate) const UNIX_ADDR_LEN: usize = size_of::<libc::sockaddr_un>();
 #[cfg(windows)]
 pub(crate) const UNIX_ADDR_LEN: usize = 110;
 
+/// What an IPv4 send that names a source or an interface does on a socket with an address of its own: one that is bound to a
+/// single address, or connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SourceRule {
+    /// It sends from there.
+    Allowed,
+    /// It fails, even if it names the socket's own address.
+    Rejected,
+    /// It takes the address and the peer away from the socket. An interface overrides a source.
+    Unbinds,
+}
+
+/// What a system does with IPv4's control messages and options on some sockets.
+#[derive(Clone, Copy)]
+pub(crate) struct V4Rules {
+    pub(crate) source: SourceRule,
+    /// Where an IPv6 socket takes no IPv4 options: those of IPv6 that also report IPv4 datagrams.
+    pub(crate) reported_by_v6: Option<&'static [Option<OptionName>]>,
+}
+
 /// A control message's originating protocol and type (`cmsg_level`, `cmsg_type`).
 pub(crate) type CmsgType = (i32, i32);
 /// A socket option's level and name.

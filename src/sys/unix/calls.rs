@@ -104,6 +104,8 @@ pub(in crate::sys) fn sendmmsg(
     let len = prepared.as_slice().len();
     #[cfg(any(test, fuzzing))]
     let len = fault::next(Call::SendMmsg, len)?;
+    #[cfg(test)]
+    let len = judge::passed(&prepared.as_slice()[..len])?;
     let (headers, flags) = (prepared.as_mut_ptr().cast::<Raw>(), flags.0 | SEND);
     // SAFETY: the headers meet the invariant of PreparedSends, and there are at least `len`.
     counted(unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, len as _, flags as _) } as isize)
@@ -129,6 +131,8 @@ pub(in crate::sys) fn send_one(
 fn send_header(socket: BorrowedFd<'_>, header: &Header, flags: Flags) -> io::Result<()> {
     #[cfg(any(test, fuzzing))]
     fault::next(Call::SendMsg, 1)?;
+    #[cfg(test)]
+    judge::passed(std::slice::from_ref(header))?;
     let (fd, flags, hdr) = (socket.as_raw_fd(), flags.0 | SEND, &header.0.msg_hdr);
     let len = if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
         // SAFETY: the header meets the invariant of PreparedSends.
@@ -185,4 +189,28 @@ fn mmsg_is_permitted() -> bool {
             error.raw_os_error().is_some_and(|errno| forbidden.contains(&errno))
         })
     })
+}
+
+/// Shows a test what is sent.
+#[cfg(test)]
+mod judge {
+    use super::*;
+
+    /// How many of the headers the test lets pass; the error of the first, if it fails that.
+    pub(super) fn passed(headers: &[Header]) -> io::Result<usize> {
+        for (i, header) in headers.iter().enumerate() {
+            let bytes = |(start, len): (*const u8, usize)| match len {
+                0 => &[][..],
+                // SAFETY: by the invariant of PreparedSends, name and control data are readable.
+                _ => unsafe { std::slice::from_raw_parts(start, len) },
+            };
+            let dest = crate::sys::decode_addr(bytes(header.name()));
+            match fault::judged(dest, bytes(header.control())) {
+                Some(errno) if i == 0 => return Err(io::Error::from_raw_os_error(errno)),
+                Some(_) => return Ok(i),
+                None => {}
+            }
+        }
+        Ok(headers.len())
+    }
 }

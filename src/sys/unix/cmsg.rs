@@ -32,6 +32,8 @@ pub(crate) fn set_option_bytes(
     value: &[u8],
 ) -> io::Result<()> {
     let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
+    #[cfg(test)]
+    tests::option_is_taken(socket, level)?;
     let (data, len) = (value.as_ptr().cast(), value.len() as libc::socklen_t);
     // SAFETY: `data` points at `len` readable bytes, which the kernel copies.
     let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, data, len) };
@@ -73,6 +75,16 @@ mod tests {
     use crate::sys::Layout;
 
     const LAYOUT: Layout = Layout::NATIVE;
+
+    /// Fails for an IPv4 option on an IPv6 socket where the test's system takes none.
+    pub(super) fn option_is_taken(socket: BorrowedFd<'_>, level: c_int) -> io::Result<()> {
+        let rules = crate::sys::v4_rules();
+        let is_v6 = || socket2::SockRef::from(&socket).local_addr().is_ok_and(|ip| ip.is_ipv6());
+        if level == libc::IPPROTO_IP && rules.reported_by_v6.is_some() && is_v6() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        Ok(())
+    }
 
     #[test]
     fn space_and_length_are_those_of_the_macros() {

@@ -67,6 +67,11 @@ impl Header {
         hdr.msg_namelen = len as _;
     }
 
+    #[cfg(test)]
+    pub(crate) fn name(&self) -> (*const u8, usize) {
+        (self.0.msg_hdr.msg_name.cast_const().cast(), self.name_len())
+    }
+
     #[inline(always)]
     pub(crate) fn name_len(&self) -> usize {
         self.0.msg_hdr.msg_namelen as usize
