@@ -17,7 +17,7 @@ use crate::sys::{
 
 /// The maximum bytes of payload that one call copies; a call with more to copy ends with a count. The copies stay in the
 /// processor's cache until the kernel reads them.
-const MAX_COPIES: usize = 128 << 10;
+pub(crate) const MAX_COPIES: usize = 128 << 10;
 
 /// An arena: memory for the headers, addresses and control data of a batch.
 ///

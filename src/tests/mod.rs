@@ -38,7 +38,7 @@ mod tos;
 mod v4_rules;
 
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -110,7 +110,12 @@ impl Loopback {
 
 /// A blocking socket on loopback.
 fn socket() -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    socket_on(Ipv4Addr::LOCALHOST.into())
+}
+
+/// A blocking socket on an address of this machine.
+fn socket_on(ip: IpAddr) -> UdpSocket {
+    let socket = UdpSocket::bind((ip, 0)).expect("an address of this machine");
     socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     socket
 }

@@ -1,6 +1,7 @@
 //! Helpers for tests of `Offload`: sockets, messages that form GSO batches, and ways to send them.
 
 use std::io::{IoSlice, Write};
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
 use crate::offload::Counters;
@@ -15,8 +16,13 @@ pub(super) struct Net {
 impl Net {
     /// `None` where the kernel has no GSO, with a printed reason.
     pub(super) fn new() -> Option<Self> {
+        Self::on(Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// The same on an address of this machine.
+    pub(super) fn on(ip: IpAddr) -> Option<Self> {
         fault::segment_batches();
-        let near = Offload::builder().gro(false).build(socket()).expect("a UDP socket");
+        let near = Offload::builder().gro(false).build(socket_on(ip)).expect("a UDP socket");
         if !near.gso() {
             // Not by `eprintln`, which the test harness captures. The thread has the test's name.
             let test = std::thread::current();
@@ -25,7 +31,7 @@ impl Net {
                 writeln!(io::stderr(), "skipped: {test}: no segmentation offload on this system");
             return None;
         }
-        let far = [socket(), socket()];
+        let far = [socket_on(ip), socket_on(ip)];
         for far in &far {
             // The system may allow less.
             socket2::SockRef::from(far).set_recv_buffer_size(4 << 20).expect("a UDP socket");

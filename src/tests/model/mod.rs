@@ -1,11 +1,14 @@
-//! Runs any calls of the library under a model of the kernel that decides about each system call. After each call a judge
-//! compares its result with the kernel's answers and with the received datagrams:
+//! Runs any calls of the library under a scripted kernel, which decides about each system call, or under the real one.
+//! After each call a judge compares its result with the kernel's answers and with the received datagrams:
 //!
 //! - No message is lost, duplicated or reordered: `Ok(n)` means the first `n` messages, `Err` means none of them and is the
 //!   kernel's last error.
 //! - A rejected GSO batch is sent as its datagrams in the same call. Of a message that is segmented in user space at least
 //!   the first datagram was sent, and the counters tell how many were not.
 //! - Both backends give the same results.
+//!
+//! The scripted kernel shows errors that a test cannot cause. Under the real kernel there are more messages, both address
+//! families, connected sockets, and messages that no kernel sends.
 
 #[cfg(test)]
 mod exhaustive;
@@ -16,6 +19,7 @@ mod send;
 #[cfg(test)]
 use proptest::prelude::*;
 
+use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::offload_kit::Net;
@@ -64,6 +68,8 @@ struct World {
     kind: Kind,
     backend: Backend,
     net: Net,
+    /// Whether the sender is connected to its first receiver.
+    connected: bool,
     mailbox: Mailbox,
     /// The number of the next message.
     next: usize,
@@ -74,13 +80,18 @@ struct World {
 impl World {
     /// `None` where the kernel has no GSO. `errors` turns on the error queues.
     fn new(kind: Kind, errors: bool) -> Option<Self> {
-        let (net, mailbox) = (Net::new()?, Mailbox::new(kind));
+        Self::on(Ipv4Addr::LOCALHOST.into(), kind, errors)
+    }
+
+    fn on(ip: IpAddr, kind: Kind, errors: bool) -> Option<Self> {
+        let (net, mailbox) = (Net::on(ip)?, Mailbox::new(ip, kind));
         if errors {
             Ancillary::ERRORS.require(&net.near).expect("Linux has it");
             Ancillary::ERRORS.require(&mailbox.socket).expect("Linux has it");
         }
         let (kernel, backend) = (Arc::default(), Backend::current());
-        Some(Self { kernel, kind, backend, net, mailbox, next: 0, said: Vec::new() })
+        let (connected, next, said) = (false, 0, Vec::new());
+        Some(Self { kernel, kind, backend, net, connected, mailbox, next, said })
     }
 
     /// Runs a program, whose calls take the fates in order until none are left. Returns how many were taken.
@@ -131,24 +142,34 @@ fn under<R>(
     (result, lock(kernel).answers())
 }
 
-/// Runs the program that the bytes encode. Any bytes are a program.
-pub(super) fn run(config: [u8; 8], records: &[[u8; 8]]) {
-    const SIZES: [usize; 8] = [0, 1, 2, 3, 4, 5, 8, 40];
-    let [backend, kind, errors, ..] = config;
+/// Runs the program that the bytes encode, under the scripted kernel or the real one. Any bytes are a program.
+pub(super) fn run([backend, kind, errors, kernel, ..]: [u8; 8], records: &[[u8; 8]]) {
     let (gso, gro) = (kind & 1 > 0, kind & 2 > 0);
     let kind = if kind % 8 == 7 { Kind::Plain } else { Kind::Offload { gso, gro } };
-    let Some(mut world) = World::new(kind, errors % 4 == 3) else { return };
+    let is_real = kernel % 4 == 3;
+    let is_v6 = is_real && kernel & 4 > 0 && UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+    let ip = if is_v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+    let Some(mut world) = World::on(ip, kind, errors % 4 == 3) else { return };
+    if is_real && kernel & 8 > 0 {
+        world.net.near.get_ref().connect(world.net.to(0)).expect("connecting only stores the peer");
+        world.connected = true;
+    }
     world.backend = BACKENDS[usize::from(backend % 2)];
     world.net.near.set_gso(gso && kind != Kind::Plain);
     for [op, a, b, c, fates @ ..] in records.iter().copied() {
-        let count = SIZES[usize::from(c % 8)];
-        world.kernel().fates.extend(fates.iter().filter_map(|byte| HeaderFate::of(*byte)));
+        if !is_real {
+            world.kernel().fates.extend(fates.iter().filter_map(|byte| HeaderFate::of(*byte)));
+        }
+        let sizes =
+            if is_real { [1, 2, 5, 16, 17, 33, 64, 130] } else { [0, 1, 2, 3, 4, 5, 8, 40] };
+        let count = sizes[usize::from(c % 8)];
         world.step(match op % 8 {
-            0..4 => Op::Send { way: SendWay::of(a), shape: Shape::of(b), count },
-            4 => Op::Fill { count: count.min(5), together: a % 2 > 0 },
+            0..4 => Op::Send { way: SendWay::of(a), shape: Shape::of(b, is_real), count },
+            4 => Op::Fill { count: count.min(if is_real { 40 } else { 5 }), together: a % 2 > 0 },
             5 | 6 => {
-                let bytes = if b % 4 == 0 { 30 } else { 2_000 };
-                Op::Receive { way: ReceiveWay::of(a), messages: count.min(8), bytes }
+                let bytes = [30, 2_000, 2_000, if is_real { 1 } else { 2_000 }][usize::from(b % 4)];
+                let messages = count.min(if is_real { 64 } else { 8 });
+                Op::Receive { way: ReceiveWay::of(a), messages, bytes }
             }
             _ => Op::SetGso(a % 4 > 0),
         });
@@ -165,5 +186,14 @@ proptest! {
         ops in prop::collection::vec(any::<[u8; 8]>(), 0..20),
     ) {
         run(config, &ops);
+    }
+
+    #[test]
+    fn any_calls_under_the_real_kernel(
+        config in any::<[u8; 8]>(),
+        ops in prop::collection::vec(any::<[u8; 8]>(), 0..20),
+    ) {
+        let [backend, kind, errors, kernel, ..] = config;
+        run([backend, kind, errors, kernel | 3, 0, 0, 0, 0], &ops);
     }
 }

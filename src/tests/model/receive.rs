@@ -32,12 +32,12 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
-    pub(super) fn new(kind: Kind) -> Self {
+    pub(super) fn new(ip: IpAddr, kind: Kind) -> Self {
         let gro = matches!(kind, Kind::Offload { gro: true, .. });
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+        let socket = socket_on(ip);
         socket.set_nonblocking(true).expect("a non-blocking socket");
         socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("a UDP socket");
-        let near = crate::tests::socket();
+        let near = socket_on(ip);
         Self {
             socket: Offload::builder().gso(false).gro(gro).build(socket).expect("a UDP socket"),
             waiting: VecDeque::new(),
@@ -63,13 +63,15 @@ impl World {
         }
         let (to, together) = (addr(socket.get_ref()), together && socket.gro() && near.gso());
         for number in self.next..self.next + count {
-            let data: Vec<u8> = (0..45).map(|j| (number * 7 + j) as u8).collect();
+            let len = [45, 45, 300, 45, 0][number % 5];
+            let data: Vec<u8> = (0..len).map(|j| (number * 7 + j) as u8).collect();
             let msg = SendMsg::to(to, &data);
+            let together = together && len > 0;
             let msg = if together { msg.with_segment_size(20) } else { msg };
             fault::script([]);
             assert_eq!(near.send_batch(&[msg]).expect("loopback takes a datagram"), 1);
-            let len = if together { 20 } else { 45 };
-            waiting.push_back(data.chunks(len).map(<[u8]>::to_vec).collect());
+            let pieces = if together { data.chunks(20).collect() } else { vec![&data[..]] };
+            waiting.push_back(pieces.into_iter().map(<[u8]>::to_vec).collect());
         }
         self.next += count;
         // Loopback keeps the order: when a last datagram has come back, all have arrived.
@@ -82,7 +84,7 @@ impl World {
 
     pub(super) fn receive(&mut self, way: ReceiveWay, messages: usize, bytes: usize) {
         let (plain, gro) = (self.kind == Kind::Plain, self.mailbox.socket.gro());
-        // D19: a receiver with GRO offers space for whole coalesced messages.
+        // A receiver with GRO offers space for whole coalesced messages.
         let bytes = if gro { 65_535 } else { bytes };
         let messages = if way == ReceiveWay::Into { messages.max(1) } else { messages };
         let Mailbox { socket, batch, .. } = &mut self.mailbox;

@@ -3,9 +3,11 @@
 use std::io::IoSlice;
 
 use super::*;
+use crate::Ecn;
+use crate::arena::MAX_COPIES;
 use crate::offload::{Counters, GsoStatus};
-use crate::send::coalesce::explicit_segment_size;
 use crate::send::coalesce::tests::first_batch;
+use crate::send::coalesce::{MAX_BATCH_BYTES, explicit_segment_size};
 use crate::sys::MAX_SEGMENTS;
 use crate::tests::offload_kit::bytes;
 
@@ -33,11 +35,21 @@ pub(in crate::tests) enum Shape {
     OwnSegments,
     /// Batches to two destinations; single, empty and gathered messages; and messages with explicit segment sizes.
     Mixed,
+    /// One GSO batch after another, of full frames.
+    Long,
+    /// `Mixed`, with messages that the real kernel rejects.
+    Bad,
 }
 
 impl Shape {
-    pub(super) fn of(byte: u8) -> Self {
-        [Self::Alike, Self::OwnSegments, Self::Mixed, Self::Mixed][usize::from(byte % 4)]
+    /// The scripted kernel rejects any message, so it gets only good ones.
+    pub(super) fn of(byte: u8, is_real: bool) -> Self {
+        let more = if is_real { [Self::Long, Self::Bad] } else { [Self::Mixed, Self::Alike] };
+        let shapes = [
+            [Self::Alike, Self::OwnSegments, Self::Mixed, Self::Mixed],
+            [more[0], more[1], more[0], more[1]],
+        ];
+        shapes[usize::from(byte / 4 % 2)][usize::from(byte % 4)]
     }
 }
 
@@ -47,20 +59,36 @@ struct Msg {
     data: Vec<u8>,
     own: Option<u16>,
     gathered: bool,
+    ecn: bool,
+    /// The error that the real kernel returns for it: it is too long, or goes to port 0.
+    error: Option<i32>,
 }
 
 impl Msg {
     fn new(shape: Shape, number: usize) -> Self {
-        let mixed = shape == Shape::Mixed;
-        let far = usize::from(mixed && number / 3 % 2 == 1);
+        let mixed = matches!(shape, Shape::Mixed | Shape::Bad);
+        let error = match (shape, number % 8) {
+            (Shape::Bad, 2) => Some(errno::EMSGSIZE),
+            (Shape::Bad, 5) => Some(errno::EINVAL),
+            _ => None,
+        };
         let len = match (shape, number % 11) {
+            _ if error == Some(errno::EMSGSIZE) => 70_000,
             (Shape::OwnSegments, _) => 35,
-            (Shape::Mixed, 5) => 0,
-            (Shape::Mixed, 9) => 61,
+            (Shape::Long, _) => 1_400,
+            (Shape::Mixed | Shape::Bad, 5) => 0,
+            (Shape::Mixed | Shape::Bad, 9) => 61,
             _ => 40,
         };
-        let own = (shape == Shape::OwnSegments || mixed && number % 7 == 6).then_some(10);
-        Self { far, data: bytes(number, len), own, gathered: mixed && number % 4 == 1 }
+        let has_own = shape == Shape::OwnSegments || mixed && number % 7 == 6;
+        Self {
+            far: usize::from(mixed && number / 3 % 2 == 1),
+            data: bytes(number, len),
+            own: (has_own && error.is_none()).then_some(10),
+            gathered: mixed && number % 4 == 1,
+            ecn: mixed && number / 5 % 3 == 1,
+            error,
+        }
     }
 
     /// The datagrams that the message should become.
@@ -73,7 +101,7 @@ impl Msg {
 }
 
 /// Calls `then` with the messages in the library's type.
-fn lend<R>(msgs: &[Msg], net: &Net, then: impl FnOnce(&[SendMsg<'_>]) -> R) -> R {
+fn lend<R>(msgs: &[Msg], net: &Net, connected: bool, then: impl FnOnce(&[SendMsg<'_>]) -> R) -> R {
     let parts: Vec<_> = msgs
         .iter()
         .map(|msg| msg.data.split_at(msg.data.len() / 3))
@@ -81,7 +109,14 @@ fn lend<R>(msgs: &[Msg], net: &Net, then: impl FnOnce(&[SendMsg<'_>]) -> R) -> R
         .collect();
     let lent = msgs.iter().zip(&parts).map(|(msg, parts)| {
         let lent = if msg.gathered { SendMsg::gather(parts) } else { SendMsg::new(&msg.data) };
-        let lent = lent.with_dest(net.to(msg.far));
+        let mut dest = net.to(msg.far);
+        if msg.error == Some(errno::EINVAL) {
+            dest.set_port(0);
+        }
+        // On a connected socket most messages go to the peer without a destination.
+        let to_peer = connected && msg.far == 0 && msg.error.is_none() && !msg.ecn;
+        let lent = if to_peer { lent } else { lent.with_dest(dest) };
+        let lent = if msg.ecn { lent.with_ecn(Ecn::Ect0) } else { lent };
         msg.own.map_or(lent, |size| lent.with_segment_size(size))
     });
     then(&lent.collect::<Vec<_>>())
@@ -119,14 +154,14 @@ impl World {
         let before = self.net.near.counters();
         let gso = self.net.near.gso() && self.kind != Kind::Plain;
         let datagrams = msgs.iter().map(|msg| msg.pieces().len()).sum();
-        let (kernel, kind, net) = (&self.kernel, self.kind, &self.net);
+        let (kernel, kind, net, connected) = (&self.kernel, self.kind, &self.net, self.connected);
         let (mut failed, mut first_is_batch) = (Vec::new(), false);
         let socket: &dyn BatchSocket = match kind {
             Kind::Plain => net.near.get_ref(),
             Kind::Offload { .. } => &net.near,
         };
         let (result, log) = under(kernel, &mut self.backend, datagrams, || {
-            lend(msgs, net, |sends| {
+            lend(msgs, net, connected, |sends| {
                 let batch = first_batch(sends, MAX_SEGMENTS).messages > 1;
                 first_is_batch = gso && (batch || explicit_segment_size(&sends[0]).is_some());
                 match way {
@@ -136,7 +171,7 @@ impl World {
                         failed.push((i, error.raw_os_error().expect("an error of the system")));
                     }),
                     SendWay::Flush => {
-                        let mut queue = SendQueue::new(1 << 20);
+                        let mut queue = SendQueue::new(4 << 20);
                         sends.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
                         let result = socket.flush(&mut queue);
                         assert_eq!(queue.len(), sends.len() - result.as_ref().unwrap_or(&0));
@@ -175,7 +210,7 @@ impl World {
             "duplicated or not counted: {case:?}"
         );
 
-        // All errors are the kernel's.
+        // All errors are the kernel's: of its answers, or of a message that it never sends.
         let said: Vec<_> = case
             .log
             .iter()
@@ -183,18 +218,25 @@ impl World {
                 |answer| if let Answer::Failed(errno) = answer { Some(*errno) } else { None },
             )
             .collect();
-        assert!(case.failed.iter().all(|(_, errno)| said.contains(errno)), "{case:?}");
-        // A message that is segmented in user space is the last one of its call.
-        let may_end = !case.gso && case.msgs.iter().any(|msg| msg.own.is_some());
+        let is_of = |i: usize, errno| case.msgs[i].error == Some(errno) || said.contains(&errno);
+        assert!(case.failed.iter().all(|(i, errno)| is_of(*i, *errno)), "{case:?}");
+        // A message that is segmented in user space is the last one of its call. So is the last one before a message that
+        // cannot be sent, or before a GSO batch that is more than a call copies.
+        let next = &case.msgs[..case.msgs.len().min(handled + 1)];
+        let copied: usize = next.iter().map(|msg| msg.data.len()).sum();
+        let may_end = !case.gso && case.msgs.iter().any(|msg| msg.own.is_some())
+            || next.last().is_some_and(|msg| msg.error.is_some())
+            || copied > MAX_COPIES - MAX_BATCH_BYTES;
         let whole = !kernel::ends_call(&case.log) && !may_end;
         assert!(!whole || handled == case.msgs.len(), "short for no reason: {case:?}");
         let mut given_up = 0;
         if let Err(error) = &case.result {
             let errno = error.raw_os_error().expect("an error of the system");
-            assert_eq!(said.last(), Some(&errno), "{case:?}");
+            let own = case.msgs[0].error == Some(errno);
+            assert!(own || said.last() == Some(&errno), "{case:?}");
             let about_none = [errno::EAGAIN, errno::ECONNREFUSED].contains(&errno);
             assert!(
-                about_none || !case.first_is_batch || said.len() > 1,
+                own || about_none || !case.first_is_batch || said.len() > 1,
                 "no second try: {case:?}"
             );
             if errno != errno::EAGAIN {
