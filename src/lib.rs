@@ -44,7 +44,7 @@
 //! | receive into buffers lent for each call, as QUIC stacks do | [`recv_slices`](BatchSocket::recv_slices) |
 //! | change payload in place: decrypt, rewrite headers | [`RecvBatch::iter_mut`] |
 //! | answer what was received | [`Datagram::reply`] and [`send_each`](BatchSocketExt::send_each) |
-//! | answer later, from another task or thread | a copy of the source and of [`RecvMeta::reply_meta`] |
+//! | answer later, from another task or thread | [`Datagram::reply_addr`] and [`RecvMeta::reply_meta`], kept |
 //! | send a slice | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch) |
 //! | send from an iterator, past each failure | [`send_each`](BatchSocketExt::send_each) |
 //! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) or [`flush_each`](BatchSocketExt::flush_each) |

@@ -131,10 +131,9 @@ impl RecvMeta {
     /// socket.recv_into(&mut batch)?;
     /// // Kept to answer after the batch has been reused.
     /// let asked: Vec<(_, SendMeta)> =
-    ///     batch.iter().map(|d| (d.addr(), d.meta().reply_meta())).collect();
+    ///     batch.iter().filter_map(|d| Some((d.reply_addr()?, d.meta().reply_meta()))).collect();
     /// for (addr, meta) in &asked {
-    ///     let Some(addr) = *addr else { continue };
-    ///     socket.send_batch(&[SendMsg::to(addr, b"answer").with_meta(meta)])?;
+    ///     socket.send_batch(&[SendMsg::to(*addr, b"answer").with_meta(meta)])?;
     /// }
     /// # Ok::<(), std::io::Error>(())
     /// ```

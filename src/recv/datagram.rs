@@ -21,23 +21,28 @@ impl<'a> Origin<'a> {
         Self { source, meta }
     }
 
-    /// A datagram with `data` to the source, unless the source cannot be answered.
-    pub(crate) fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
-    where
-        'a: 'd,
-    {
+    /// The source's Internet address, unless it cannot be answered.
+    pub(super) fn reply_addr(&self) -> Option<SocketAddr> {
         // Source port 0 means that no reply is expected (RFC 768). 0.0.0.0 is never a destination (RFC
         // 1122, section 3.2.1.3).
         let answerable = |source: &SocketAddr| {
             source.port() != 0 && !source.ip().to_canonical().is_unspecified()
         };
-        let msg = match self.source.get() {
-            Some(source) => Some(source).filter(answerable).map(|source| SendMsg::to(source, data)),
+        self.source.get().filter(answerable)
+    }
+
+    /// A datagram with `data` to the source, unless the source cannot be answered.
+    pub(crate) fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
+    where
+        'a: 'd,
+    {
+        let msg = match self.reply_addr() {
+            Some(source) => SendMsg::to(source, data),
             None => match self.source.unix() {
-                Some(UnixAddr::Unnamed) | None => None,
-                Some(source) => Some(SendMsg::to_unix(source, data)),
+                Some(UnixAddr::Unnamed) | None => return None,
+                Some(source) => SendMsg::to_unix(source, data),
             },
-        }?;
+        };
         // A socket without this metadata pays for one comparison.
         let has_source = self.meta.destination.is_some() || self.meta.local.is_some();
         Some(if has_source { msg.with_reply(self.meta) } else { msg })
@@ -66,6 +71,31 @@ macro_rules! accessors {
         #[inline]
         pub fn addr(&self) -> Option<std::net::SocketAddr> {
             self.origin.source.get()
+        }
+
+        /// The address to answer later. `None` for the Internet sources that [`reply`](Self::reply) refuses, and on a
+        /// Unix socket.
+        ///
+        /// An answer to the unchecked [`addr`](Self::addr) may stay on this host: an attacker can send from `::`, and Linux
+        /// delivers what goes to `::` by loopback.
+        ///
+        /// ```
+        /// # use mmsg::{BatchSocket, RecvBatch, SendMsg};
+        /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        /// # socket.send_to(b"hello", socket.local_addr()?)?;
+        /// # let mut batch = RecvBatch::new(64, 1500);
+        /// socket.recv_into(&mut batch)?;
+        /// let asked: Vec<_> =
+        ///     batch.iter().filter_map(|d| Some((d.reply_addr()?, d.meta().reply_meta()))).collect();
+        /// for (to, meta) in &asked {
+        ///     socket.send_batch(&[SendMsg::to(*to, b"answer").with_meta(meta)])?;
+        /// }
+        /// # assert_eq!(asked.len(), 1);
+        /// # Ok::<(), std::io::Error>(())
+        /// ```
+        #[must_use]
+        pub fn reply_addr(&self) -> Option<std::net::SocketAddr> {
+            self.origin.reply_addr()
         }
 
         /// The source address on a Unix socket. `None` if it is an Internet address.
@@ -112,7 +142,7 @@ macro_rules! accessors {
         /// `None` if the source cannot be answered: no address, an unspecified Internet address, an unnamed Unix
         /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
         ///
-        /// To answer after the batch has been reused, keep [`addr`](Self::addr) and
+        /// To answer after the batch has been reused, keep [`reply_addr`](Self::reply_addr) and
         /// [`RecvMeta::reply_meta`](crate::RecvMeta::reply_meta). The reply to a coalesced message is one answer for
         /// all of it; each of its [datagrams](crate::Message::datagrams) can get its own.
         ///

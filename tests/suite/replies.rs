@@ -13,8 +13,12 @@ fn reply(source: Option<SocketAddr>, meta: RecvMeta) -> Option<(Option<SocketAdd
         assert_eq!(reply.slices().collect::<Vec<_>>(), [b"answer"]);
         (reply.dest(), reply.meta())
     });
-    let of_datagram = msg.message().datagrams().next().expect("it is one").reply(b"answer");
-    assert_eq!(of_datagram.map(|reply| (reply.dest(), reply.meta())), reply_parts);
+    let datagram = msg.message().datagrams().next().expect("it is one");
+    let of_datagram = datagram.reply(b"answer").map(|reply| (reply.dest(), reply.meta()));
+    assert_eq!(of_datagram, reply_parts);
+    // Who answers later refuses the same sources.
+    let dest = reply_parts.and_then(|(dest, _)| dest);
+    assert_eq!([datagram.reply_addr(), msg.message().reply_addr()], [dest; 2]);
     reply_parts
 }
 
