@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use super::offload_kit::{Net, Way, send_all};
+use super::offload_kit::Net;
 use super::*;
 use crate::SendMeta;
 use crate::control::ControlBuf;
@@ -80,52 +80,6 @@ fn what_follows_a_rejected_message_with_a_segment_size_goes_in_the_same_call() {
     assert_eq!(net.since(before).sent_batches, 2);
     assert_eq!(net.since(before).sent, 10);
     assert_eq!(net.delivered(), [[pieces(&data), pieces(&data)].concat(), vec![data.clone(); 2]]);
-}
-
-/// Datagrams that are not accepted are lost, as in a device with a full queue; congestion control expects that. After an
-/// `Err` the caller would send the first datagrams twice.
-#[test]
-fn a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counted() {
-    let Some(net) = Net::new() else { return };
-    let data = data();
-    let parts = [IoSlice::new(&data[..7]), IoSlice::new(&data[7..25]), IoSlice::new(&data[25..])];
-    let meta = SendMeta::new().with_segment_size(SIZE);
-    let gathered = SendMsg::gather(&parts).with_dest(net.to(0)).with_meta(&meta);
-    let plain = SendMsg::to(net.to(1), &data);
-    net.near.set_gso(false);
-    let codes = [errno::EAGAIN, errno::ENOBUFS, errno::EPERM];
-    let cases = BACKENDS.into_iter().flat_map(|b| (0..4).map(move |k| (b, k)));
-    for ((backend, k), code) in cases.flat_map(|case| codes.map(|code| (case, code))) {
-        backend.make_process_default().unwrap();
-        for (msg, way) in
-            [own(&net, &data), gathered].into_iter().flat_map(|msg| Way::ALL.map(|way| (msg, way)))
-        {
-            let what = format!("{backend:?} {way:?} {k} {code}");
-            let before = net.near.counters();
-            let msgs = [plain, msg, plain];
-            let mut fates = vec![(Call::SendMsg, Fate::Kernel)];
-            fates.extend(stopped_send(backend, 4, k, code));
-            // The count of the first message hides the error.
-            fates.extend((k == 0).then_some((send_call(backend, 4), Fate::Fail(code))));
-            // The other datagrams meet the error again. The call returns only an error of the first datagram.
-            fates.extend((k > 0).then_some((send_call(backend, 4 - k), Fate::Fail(code))));
-            fault::script(fates);
-            let failed = send_all(&net, way, &msgs);
-            fault::finish();
-            let (waits, fails) = (k == 0 && code == errno::EAGAIN, k == 0 && code != errno::EAGAIN);
-            assert_eq!(failed, if fails { vec![(1, code)] } else { vec![] }, "{what}");
-            let sent = if waits { 4 } else { k };
-            let expected = [pieces(&data)[..sent].to_vec(), vec![data.clone(); 2]];
-            assert_eq!(net.delivered(), expected, "{what}");
-            let counted = net.since(before);
-            let dropped = if k == 0 { 0 } else { 4 - k };
-            assert_eq!(
-                (counted.sent as usize, counted.dropped as usize),
-                (2 + sent, dropped),
-                "{what}"
-            );
-        }
-    }
 }
 
 /// The datagrams are the same whether the kernel or the crate segments the message.

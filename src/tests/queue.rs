@@ -177,13 +177,4 @@ fn a_grouped_queue_sends_together_what_goes_to_one_destination() {
         socket.flush(&mut queue).expect("all are taken");
     }
     assert_eq!(socket.taken.take(), [(1, 4), (2, 1), (2, 3), (2, 5), (1, 6)]);
-    // A discarded front splits a group, too.
-    queue.push(&SendMsg::to(to(1), &data[0])).expect("the queue is ample");
-    queue.push(&SendMsg::to(to(1), &data[1])).expect("the queue is ample");
-    queue.push(&SendMsg::to(to(2), &data[2])).expect("the queue is ample");
-    assert!(queue.discard_front());
-    queue.push(&SendMsg::to(to(1), &data[3])).expect("the queue is ample");
-    *socket.takes.borrow_mut() = vec![9, 9];
-    assert_eq!(socket.flush(&mut queue).expect("all are taken"), 3);
-    assert_eq!(socket.taken.take(), [(1, 1), (2, 2), (1, 3)]);
 }

@@ -7,8 +7,7 @@ use mmsg::{AsyncBatchSocket, Offload, RecvBatch, SendMsg};
 use socket2::SockRef;
 use tokio::net::UdpSocket;
 
-use super::send::{msgs, queue};
-use super::{narrow, once, run};
+use super::{msgs, narrow, once, queue, run};
 use crate::common::{errno, numbered};
 
 /// More than the kernel queues for a pair of Unix sockets.

@@ -28,6 +28,12 @@ pub(super) fn provoke(socket: &UdpSocket) {
     SockRef::from(socket).send(b"lost").expect("the error was taken before");
 }
 
+/// Causes ECONNREFUSED, and receives it.
+async fn refuse(socket: &UdpSocket, batch: &mut RecvBatch) {
+    provoke(socket);
+    socket.recv_into(batch).await.expect_err("it was refused");
+}
+
 pub(super) fn reports(socket: &UdpSocket) -> usize {
     drain_errors(socket, &mut [Report::EMPTY; 16]).expect("Linux has an error queue")
 }
@@ -62,8 +68,7 @@ fn a_receive_that_waits_beside_a_report_returns_the_next_error() {
         run(workers, async |_| {
             let (socket, _peer) = reporting().await;
             let mut batch = RecvBatch::new(4, 32);
-            provoke(&socket);
-            socket.recv_into(&mut batch).await.expect_err("it was refused");
+            refuse(&socket, &mut batch).await;
             let mut receive = pin!(socket.recv_into(&mut batch));
             assert!(once(receive.as_mut()).await.is_none(), "a report waits, and no error");
             if is_drained {
@@ -83,8 +88,7 @@ fn a_drained_queue_is_not_reported_for_ever() {
     run(0, async |_| {
         let (socket, _peer) = reporting().await;
         let mut batch = RecvBatch::new(4, 32);
-        provoke(&socket);
-        socket.recv_into(&mut batch).await.expect_err("it was refused");
+        refuse(&socket, &mut batch).await;
         assert_eq!(reports(&socket), 1);
         assert!(once(pin!(socket.recv_into(&mut batch))).await.is_none());
         assert!(once(pin!(socket.ready(Interest::ERROR))).await.is_none(), "nothing to report");
@@ -104,8 +108,7 @@ fn a_task_that_waits_for_reports_sleeps_between_them() {
             for round in 1..=2 {
                 // More than `reports` takes at once; the others cause no further event.
                 for _ in 0..2 {
-                    provoke(&socket);
-                    socket.recv_into(&mut batch).await.expect_err("it was refused");
+                    refuse(&socket, &mut batch).await;
                 }
                 for _ in 0..2 {
                     let taken = socket.drain_errors(&mut reports).await;
@@ -165,8 +168,7 @@ fn a_receiver_beside_an_undrained_error_queue_sees_a_shutdown() {
         run(workers, async |_| {
             let (socket, _peer) = reporting().await;
             let mut batch = RecvBatch::new(4, 32);
-            provoke(&socket);
-            socket.recv_into(&mut batch).await.expect_err("it was refused");
+            refuse(&socket, &mut batch).await;
             let mut receive = pin!(socket.recv_into(&mut batch));
             assert!(once(receive.as_mut()).await.is_none());
             SockRef::from(&socket).shutdown(std::net::Shutdown::Read).expect("it is connected");

@@ -9,8 +9,7 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::send::{msgs, queue};
-use super::{run, udp};
+use super::{msgs, queue, run, udp};
 use crate::common::numbered;
 
 /// A test double that takes the calls, and a UDP socket that provides the readiness.

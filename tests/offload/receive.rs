@@ -58,14 +58,7 @@ fn buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
     }
     assert_eq!(receiver.counters().received, 0);
 
-    let mut batch = RecvBatch::new(64, NEEDED);
-    let mut came = Vec::new();
-    while came.len() < sent.len() {
-        receiver.recv_into(&mut batch).expect("they are there");
-        assert!(!batch.iter().any(|datagram| datagram.truncated()));
-        came.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
-    }
-    assert_eq!(came, sent);
+    check_received(&receiver, &mut RecvBatch::new(64, NEEDED), &sent);
 }
 
 #[test]

@@ -7,7 +7,6 @@ mod common;
 mod constant;
 mod fragmentation;
 mod pacing;
-mod spacing;
 #[path = "../common/veth.rs"]
 mod veth;
 

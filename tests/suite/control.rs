@@ -1,16 +1,18 @@
-//! Raw control messages of Linux: enabled by socket options, read and sent as bytes.
+//! Raw control messages of Linux: enabled by socket options, read and sent as bytes. Memory that is used with control
+//! data and then without, and the other way round.
 
+use std::io::IoSliceMut;
 use std::net::UdpSocket;
 
 use libc::IPPROTO_IP;
 use mmsg::control::{CONTROL_SPACE, ControlBuf, ControlMessages};
-use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, Message, RecvBatch, RecvMsg, SendMsg};
 
 use crate::common::descriptors::pass;
-use crate::common::fails_alone;
 use crate::common::linux::set_option;
 use crate::common::recv::{data_of, memory, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4, unix_pair};
+use crate::common::{fails_alone, numbered};
 
 /// The payload of the first control message with this level and type.
 fn find(messages: ControlMessages<'_>, level: i32, ty: i32) -> Option<Vec<u8>> {
@@ -96,4 +98,52 @@ fn truncated_control_data_is_reported_for_its_message_alone() {
     let second = batch.message(1).expect("three came");
     let received = find(second.control_messages(), libc::SOL_SOCKET, libc::SCM_RIGHTS);
     assert!(received.expect("some of the descriptors fit").len() / 4 < descriptors);
+}
+
+/// A socket whose datagrams have two control messages, and one whose datagrams have none.
+fn rich_and_plain() -> (UdpSocket, UdpSocket) {
+    let (rich, plain) = (udp4(), udp4());
+    ask(&rich, IPPROTO_IP, &[libc::IP_PKTINFO, libc::IP_RECVTTL]);
+    (rich, plain)
+}
+
+fn send_to_itself(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
+    let sent = numbered(count, 15);
+    let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(socket), data)).collect();
+    assert_eq!(socket.send_batch(&msgs).expect("they are taken"), count);
+    settle();
+    sent
+}
+
+/// Checks that both control messages are complete, or that there are none.
+fn assert_control(messages: ControlMessages<'_>, rich: bool) {
+    let seen: Vec<_> = messages.map(|m| (m.level, m.ty, m.data.len())).collect();
+    let all = [(IPPROTO_IP, libc::IP_PKTINFO, 12), (IPPROTO_IP, libc::IP_TTL, 4)];
+    assert_eq!(seen, if rich { &all[..] } else { &[] });
+}
+
+#[test]
+fn arenas_and_batches_have_whole_control_space_for_every_message() {
+    let (rich, plain) = rich_and_plain();
+    let mut batch = RecvBatch::new(50, 16);
+    // Batches of changing size, with and without control messages: no header may keep anything from the previous
+    // call.
+    let turns = [(1, true), (3, false), (50, true), (2, false), (2, true), (50, false), (49, true)];
+    for (count, is_rich) in turns {
+        let socket = if is_rich { &rich } else { &plain };
+        let sent = send_to_itself(socket, count);
+        let check = |i: usize, message: Message<'_>| {
+            assert_eq!((message.data(), message.addr()), (&sent[i][..], Some(addr(socket))));
+            assert!(!message.truncated() && !message.control_truncated());
+            assert_control(message.control_messages(), is_rich);
+        };
+        assert_eq!(socket.recv_into(&mut batch).expect("they are there"), count);
+        batch.messages().enumerate().for_each(|(i, message)| check(i, message));
+
+        send_to_itself(socket, count);
+        let mut memory = memory(50, 16);
+        let mut buffers: Vec<_> = memory.iter_mut().map(|part| IoSliceMut::new(part)).collect();
+        let received = socket.recv_slices(&mut buffers, &mut |i, message| check(i, message));
+        assert_eq!(received.expect("they are there"), count);
+    }
 }

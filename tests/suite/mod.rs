@@ -14,12 +14,10 @@ mod panics;
 mod queue;
 mod replies;
 #[cfg(unix)]
-#[cfg(unix)]
 mod signals;
 mod sizes;
 mod slices;
 mod threads;
-mod truncation;
 #[cfg(unix)]
 mod unix_sources;
 mod until;
@@ -28,8 +26,6 @@ mod waiting;
 #[cfg(target_os = "linux")]
 mod control;
 #[cfg(target_os = "linux")]
-mod control_reuse;
-#[cfg(target_os = "linux")]
 mod debug;
 #[cfg(target_os = "linux")]
 mod descriptors;
@@ -37,8 +33,6 @@ mod descriptors;
 mod gro;
 #[cfg(target_os = "linux")]
 mod icmp;
-#[cfg(target_os = "linux")]
-mod namespaces;
 #[cfg(target_os = "linux")]
 mod rejections;
 #[cfg(target_os = "linux")]

@@ -1,12 +1,62 @@
-//! Rejections that only Linux gives, and only when provoked.
+//! Errors that only Linux gives, and only when provoked: of a firewall and of missing routes, in network namespaces, and
+//! of memory for options that is used up.
 
-use std::net::{Ipv6Addr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use mmsg::control::ControlBuf;
-use mmsg::{Backend, BatchSocket, SendMsg};
+use mmsg::{Backend, BatchSocket, SendMsg, SendQueue};
 
-use crate::common::sockets::{addr, udp6};
+use crate::common::firewall;
+use crate::common::linux::in_namespace;
+use crate::common::recv::payloads;
+use crate::common::sockets::{addr, udp4, udp6};
 use crate::common::{code, fails_alone, skip};
+
+#[test]
+fn a_firewall_rejects_one_destination_alone() {
+    let name = "a_firewall_rejects_one_destination_alone";
+    in_namespace(name, || {
+        let (from, open, closed) = (udp4(), udp4(), udp4());
+        if let Err(error) = firewall::reject_port(addr(&closed).port()) {
+            return skip(name, format_args!("no firewall rule: {error}"));
+        }
+        let good = SendMsg::to(addr(&open), b"good");
+        let bad = SendMsg::to(addr(&closed), b"bad");
+        fails_alone(&from, &open, [good, bad], libc::EPERM);
+        // Under a sandbox every message would have failed and the backend changed.
+        assert_eq!(Some(Backend::current()), crate::BACKEND);
+
+        let mut queue = SendQueue::new(1 << 16);
+        for msg in [good, bad, good] {
+            queue.push(&msg).expect("there is space");
+        }
+        assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
+        assert_eq!(code(from.flush(&mut queue)), libc::EPERM);
+        assert_eq!(queue.front().and_then(|msg| msg.dest()), bad.dest());
+        assert!(queue.discard_front());
+        assert_eq!(from.flush(&mut queue).expect("the last is good"), 1);
+        assert_eq!(payloads(&open, 2), [b"good"; 2]);
+        assert_eq!(Some(Backend::current()), crate::BACKEND);
+    });
+}
+
+#[test]
+fn a_missing_route_fails_its_message_alone() {
+    let name = "a_missing_route_fails_its_message_alone";
+    in_namespace(name, || {
+        // Addresses for documentation (RFC 5737, RFC 3849): the namespace has only loopback.
+        let nowhere4 = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));
+        let nowhere6 = "[2001:db8::1]:9".parse().expect("an address");
+        // Bound to no address, because one of loopback would be rejected for another reason.
+        let unbound = UdpSocket::bind("0.0.0.0:0").expect("any port");
+        let pairs =
+            [Some((unbound, udp4(), nowhere4)), udp6().zip(udp6()).map(|(a, b)| (a, b, nowhere6))];
+        for (from, to, nowhere) in pairs.into_iter().flatten() {
+            let (good, bad) = (SendMsg::to(addr(&to), b"good"), SendMsg::to(nowhere, b"bad"));
+            fails_alone(&from, &to, [good, bad], libc::ENETUNREACH);
+        }
+    });
+}
 
 /// Uses up the kernel's memory for the socket's options and control data (`optmem_max`) by joining multicast groups
 /// on loopback. Returns whether it is used up.
