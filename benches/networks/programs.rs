@@ -1,6 +1,5 @@
 //! The programs behind the network: each request that reaches one is answered exactly once.
 
-use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -17,35 +16,29 @@ use crate::world::World;
 pub struct Case {
     pub name: &'static str,
     pub program: &'static str,
-    /// Its command line, for an address to listen on and an upstream.
-    pub args: fn(SocketAddr, SocketAddr) -> Vec<String>,
+    /// Its command line, for an address to listen on.
+    pub args: fn(SocketAddr) -> Vec<String>,
     pub request: fn(u16) -> Vec<u8>,
 }
 
-pub const PROGRAMS: [Case; 4] = [
+pub const PROGRAMS: [Case; 3] = [
     Case {
         name: "`echo`",
         program: "echo",
-        args: |at, _| words(&["serve", &at.to_string()]),
+        args: |at| words(&["serve", &at.to_string()]),
         request: |number| crate::ways::numbered(number.into(), 900),
     },
     Case {
         name: "`echo --mode offload`",
         program: "echo",
-        args: |at, _| words(&["serve", &at.to_string(), "--mode", "offload"]),
-        request: |number| crate::ways::numbered(number.into(), 900),
-    },
-    Case {
-        name: "`forward` to `echo`",
-        program: "forward",
-        args: |at, upstream| words(&[&at.to_string(), &upstream.to_string()]),
+        args: |at| words(&["serve", &at.to_string(), "--mode", "offload"]),
         request: |number| crate::ways::numbered(number.into(), 900),
     },
     Case {
         name: "`dns`",
         program: "dns",
         // One network asks for everything here, so the limit of answers is off.
-        args: |at, _| words(&["--listen", &at.to_string(), "--zone", ZONE, "--rate-limit", "0"]),
+        args: |at| words(&["--listen", &at.to_string(), "--zone", ZONE, "--rate-limit", "0"]),
         request: |number| (REQUEST.make)(number.into()),
     },
 ];
@@ -182,56 +175,31 @@ fn answers(world: &World, client: &UdpSocket, asked: u64, answered: &mut [u8]) {
     }
 }
 
-/// The QUIC server with a file to download, and its client.
+/// The QUIC server, and its client that asks for bytes.
 pub struct Quic {
     pub server: Program,
     program: PathBuf,
     addr: SocketAddr,
-    /// Removed with this value.
-    folder: PathBuf,
-    data: Vec<u8>,
 }
 
 impl Quic {
     pub fn start(world: &World) -> Option<Self> {
         let program = find("quic")?;
-        let folder = std::env::temp_dir().join(format!("mmsg-quic-{}", std::process::id()));
-        fs::create_dir_all(folder.join("root")).expect("a new folder");
-        let data = crate::common::payload(7, 1 << 20);
-        fs::write(folder.join("root/file"), &data).expect("a new file");
-        let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
-        let serve = |at: SocketAddr| {
-            words(&["serve", &at.to_string(), "--root", &path("root"), "--cert", &path("cert.pem")])
-        };
+        let serve = |at: SocketAddr| words(&["serve", &at.to_string()]);
         let (server, addr) = start(world, program.clone(), serve, 7_000);
-        Some(Self { server, program, addr, folder, data })
+        Some(Self { server, program, addr })
     }
 
-    /// The file's length.
-    pub fn len(&self) -> usize {
-        self.data.len()
-    }
-
-    /// Downloads the file, which must arrive unchanged. Returns the link's counts: datagrams, lost, duplicated.
+    /// Asks for a mebibyte, which must arrive whole. Returns the link's counts: datagrams, lost, duplicated.
     pub fn get(&self, world: &World, condition: &str, rules: Rules, seed: u64) -> [u64; 3] {
         world.link.begin(rules, self.addr.port(), seed);
-        let path = |name: &str| self.folder.join(name).to_str().expect("a plain path").to_owned();
-        let (addr, got, cert) = (self.addr.to_string(), path("got"), path("cert.pem"));
-        let args = words(&["get", &addr, "file", "-o", &got, "--cert", &cert]);
+        let args = words(&["load", &self.addr.to_string(), "--bytes", "1048576"]);
         let program = &self.program;
         let ended = world.client.within(|| Program::start(program, args)).wait();
         assert_eq!(ended.status, Some(0), "{condition}: {ended:?}");
-        let got = fs::read(got).expect("it was written");
-        assert!(got == self.data, "{condition}: the file has changed");
         let tallies = [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way));
         let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum();
         [sum(|tally| tally.datagrams), sum(|tally| tally.lost), sum(|tally| tally.doubled)]
-    }
-}
-
-impl Drop for Quic {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

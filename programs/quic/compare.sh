@@ -3,7 +3,7 @@
 #
 # Compares this program's server on this crate's sockets (mmsg) with the same server on quinn's own (quinn):
 #   bulk: bytes per second, and nanoseconds of the server's CPU time per kilobyte, on loopback and over a veth;
-#   echo: how long one byte takes there and back while other connections download, and the speed of these downloads.
+#   echo: how long a request for one byte takes while other connections download, and the speed of these downloads.
 #     The 10 and 100 Mbit/s links are a veth with tbf and a queue of 256 kB. Without downloads: the server's CPU
 #     time per echo.
 # CLIENT says whose sockets the client uses: quinn's own both times (quinn), or the server's (same). ROWS is a pattern
@@ -45,8 +45,7 @@ nsenter -t $far -n ip link set far up
 declare -A pid port=([mmsg]=4433 [quinn]=4434)
 for kind in mmsg quinn; do
     mkfifo "$folder/$kind.said"
-    "$quic" serve 0.0.0.0:${port[$kind]} --root "$folder" --cert "$folder/$kind.pem" --socket $kind \
-        --connections 2000 >"$folder/$kind.said" &
+    "$quic" serve 0.0.0.0:${port[$kind]} --socket $kind --connections 2000 >"$folder/$kind.said" &
     pid[$kind]=$! pids+=($!)
     # Kept open, so that the server can still print at its end.
     exec {said}<"$folder/$kind.said"
@@ -56,21 +55,24 @@ done
 # CPU time of all threads of a process, in nanoseconds.
 cpu() { cat /proc/"$1"/task/*/schedstat | awk '{sum += $1} END {printf "%.0f\n", sum}'; }
 
-# run KIND PLACE COMMAND ARGS: prints the client's last line and the server's CPU time in nanoseconds.
+# run KIND PLACE COMMAND ARGS: prints the client's figures and the server's CPU time in nanoseconds.
 run() {
     local before after said kind=$1 of=$client at=(127.0.0.1)
     [ "$of" != same ] || of=$1
     [ "$2" = loopback ] || at=(10.79.0.1 nsenter -t $far -n)
     before=$(cpu "${pid[$kind]}")
-    said=$("${at[@]:1}" "$quic" "$3" "${at[0]}:${port[$kind]}" file --cert "$folder/$kind.pem" --socket "$of" "${@:4}")
+    said=$("${at[@]:1}" "$quic" "$3" "${at[0]}:${port[$kind]}" --socket "$of" "${@:4}" | head -1)
     after=$(cpu "${pid[$kind]}")
     echo "$said $((after - before))"
 }
-# "connections 1, whole 1, bytes N in S s, R bytes/s" and "echoes N, us p50 N p90 N p99 N, R bytes/s"
-bulk() { run "$1" "$2" load --connections "$3" | awk '{printf "%.1f %.1f\n", $(NF - 2) / 1e6, $NF / $6 * 1000}'; }
+# "connections 1, whole 1, bytes N in S s, R bytes/s; CPU S s" and "echoes N, us p50 N p90 N p99 N, R bytes/s; CPU S s"
+bulk() {
+    run "$1" "$2" load --connections "$3" --bytes $((mib * 1048576 / $3)) |
+        awk '{printf "%.1f %.1f\n", $10 / 1e6, $NF / $6 * 1000}'
+}
 echoes() {
     run "$1" "$2" echo --connections "$3" --seconds 5 |
-        awk -v idle="$3" '{print $5, $7, $9 + 0, idle ? $(NF - 2) / 1e6 : $NF / $2 / 1000}'
+        awk -v idle="$3" '{print $5, $7, $9 + 0, idle ? $10 / 1e6 : $NF / $2 / 1000}'
 }
 
 # row NAME METRICS MEASURE ARGS: measures both servers in turn and prints a line for each metric.
@@ -100,11 +102,9 @@ echo "$(uname -sr), $(nproc) CPUs, load $(cut -d' ' -f1-3 /proc/loadavg), $round
 printf '%-26s  %-7s  %-28s  %-28s  %s\n' row of mmsg quinn ratio
 for place in loopback veth; do
     for connections in 1 50; do
-        head -c $((mib * 1048576 / connections)) /dev/urandom >"$folder/file"
         row "bulk $place, $connections" "MB/s ns/kB" bulk $place $connections
     done
 done
-head -c $((mib * 1048576)) /dev/urandom >"$folder/file" # Lasts longer than a row.
 row "echo loopback, idle" "p50 p90 p99 us/echo" echoes loopback 0
 row "echo loopback, 100" "p50 p90 p99 MB/s" echoes loopback 100
 for rate in 10 100; do

@@ -22,9 +22,9 @@ fn every_documented_server_is_one_that_is_attacked() {
     for (server, page) in [
         (blocking, "README.md"),
         (blocking, "src/lib.rs"),
-        (blocking, "programs/migration/src/bin/std_after.rs"),
+        (blocking, "docs/guide/migration.md"),
         (tokio, "src/tokio/socket.rs"),
-        (tokio, "programs/migration/src/bin/tokio_after.rs"),
+        (tokio, "docs/guide/migration.md"),
     ] {
         let from = server.lines().skip_while(|line| line.trim() != "loop {");
         let body: String =
@@ -35,4 +35,19 @@ fn every_documented_server_is_one_that_is_attacked() {
         let shown = lines(&text);
         assert!(shown.windows(body.len()).any(|part| part == body), "{page} has another server");
     }
+}
+
+/// quinn is no dependency of the guide's examples, so its part is an example of mmsg-quinn.
+#[test]
+fn the_guide_s_change_for_quinn_is_an_example_of_mmsg_quinn() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Ok(example) = fs::read_to_string(root.join("crates/quinn/src/lib.rs")) else {
+        return skip("the_guide_s_change_for_quinn", "the source is not here");
+    };
+    let page = fs::read_to_string(root.join("docs/guide/migration.md")).expect("the page");
+    let (_, rest) = page.split_once("```ignore\n").expect("the change");
+    let (change, _) = rest.split_once("```").expect("its end");
+    let (change, example) = (lines(change), lines(&example));
+    assert!(change.len() > 3);
+    assert!(example.windows(change.len()).any(|part| part == change), "{change:#?}");
 }

@@ -21,7 +21,7 @@ mod readme;
 /// One reply of a batch fails with `EPERM`.
 fn behind_a_firewall(program: &'static str) {
     in_namespace(program, || {
-        let args = |listen, _| vec![listen];
+        let args = |listen| vec![listen];
         let server = Server { program, args, listen: "0.0.0.0:0", request: requests::ECHO };
         let Some(mut target) = Target::start(&server) else { return };
         let (open, closed) = (target.client(), target.client());

@@ -19,7 +19,6 @@ mod requests;
 #[path = "../common/program.rs"]
 mod running;
 mod target;
-mod upstream;
 
 use std::time::Duration;
 
@@ -66,27 +65,27 @@ macro_rules! servers {
 servers! {
     readme: crate::Server {
         program: "server",
-        args: |at, _| vec![at],
+        args: |at| vec![at],
         listen: "[::]:0",
         request: crate::requests::ECHO,
     },
     #[cfg(feature = "tokio")]
     readme_tokio: crate::Server {
         program: "server_tokio",
-        args: |at, _| vec![at],
+        args: |at| vec![at],
         listen: "[::]:0",
         request: crate::requests::ECHO,
     },
     // The system chooses the source of its replies, so it listens on one address.
     echo: crate::Server {
         program: "echo",
-        args: |at, _| vec!["serve".into(), at],
+        args: |at| vec!["serve".into(), at],
         listen: "127.0.0.1:0",
         request: crate::requests::ECHO,
     },
     echo_offload: crate::Server {
         program: "echo",
-        args: |at, _| vec!["serve".into(), at, "--mode".into(), "offload".into()],
+        args: |at| vec!["serve".into(), at, "--mode".into(), "offload".into()],
         listen: "127.0.0.1:0",
         request: crate::requests::ECHO,
     },
@@ -94,7 +93,7 @@ servers! {
     dns: crate::Server {
         program: "dns",
         // Without the rate limit, which the program's own tests attack: here one network sends everything.
-        args: |at, _| vec![
+        args: |at| vec![
             "--listen".into(), at, "--zone".into(), crate::target::file("programs/dns/example.zone"),
             "--rate-limit".into(), "0".into(),
         ],
@@ -103,23 +102,14 @@ servers! {
     },
     ntp: crate::Server {
         program: "ntp",
-        args: |at, _| vec![at],
+        args: |at| vec![at],
         listen: "0.0.0.0:0",
         request: crate::requests::NTP,
-    },
-    forward: crate::Server {
-        program: "forward",
-        args: |at, upstream| vec![at, upstream.to_string(), "--idle".into(), "0.5".into()],
-        listen: "0.0.0.0:0",
-        request: crate::requests::ECHO,
     },
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     quic: crate::Server {
         program: "quic",
-        args: |at, _| vec![
-            "serve".into(), at, "--root".into(), crate::target::file("examples"),
-            "--cert".into(), crate::target::scratch("quic.pem"),
-        ],
+        args: |at| vec!["serve".into(), at],
         listen: "0.0.0.0:0",
         request: crate::requests::QUIC,
     },

@@ -9,14 +9,13 @@ use crate::common::raw::RawSender;
 use crate::common::skip;
 use crate::requests::Request;
 use crate::running::{PATIENCE, Program, find, has_ipv6};
-use crate::upstream;
 
 /// A row of the table.
 pub struct Server {
     /// The program's name. It first prints "listening on ADDRESS".
     pub program: &'static str,
-    /// Its arguments: an address to listen on and, if needed, another server behind it.
-    pub args: fn(String, SocketAddr) -> Vec<String>,
+    /// Its arguments, with the address to listen on.
+    pub args: fn(String) -> Vec<String>,
     /// The address to listen on. A server on all addresses must answer from the one that was asked.
     pub listen: &'static str,
     pub request: Request,
@@ -26,12 +25,6 @@ pub struct Server {
 pub fn file(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     path.to_str().expect("a plain path").to_owned()
-}
-
-/// A temporary file for a test.
-pub fn scratch(name: &str) -> String {
-    let name = format!("{}-{name}", std::process::id());
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().expect("a plain path").to_owned()
 }
 
 pub struct Target {
@@ -49,7 +42,7 @@ impl Target {
         if !has_ipv6() {
             listen = listen.replace("[::]", "0.0.0.0");
         }
-        let args = (server.args)(listen, upstream::start());
+        let args = (server.args)(listen);
         let program = Program::start(&path, args);
         let line = program.line();
         let said = line.strip_prefix("listening on ").expect("the first line says where");

@@ -36,6 +36,8 @@ mod icmp;
 #[cfg(target_os = "linux")]
 mod rejections;
 #[cfg(target_os = "linux")]
+mod sessions;
+#[cfg(target_os = "linux")]
 mod unix_dests;
 #[cfg(target_os = "linux")]
 mod unix_edges;

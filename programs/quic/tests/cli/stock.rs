@@ -6,11 +6,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use quinn::rustls::RootCertStore;
-use quinn::rustls::pki_types::pem::PemObject;
-use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 
-use crate::kit::{Folder, client, content, serve, serve_with, stop};
+use crate::identity::{NAME, identity};
+use crate::kit::{client, serve, stop};
 use crate::running::PATIENCE;
 
 /// Runs an async test with a time limit.
@@ -20,87 +19,76 @@ fn run<R>(test: impl Future<Output = R>) -> R {
     runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.expect("it ends") })
 }
 
-/// Connects to the program's server and trusts its certificate.
-async fn connect(folder: &Folder, addr: SocketAddr) -> (Endpoint, Connection) {
+/// Connects to the program's server.
+async fn connect(addr: SocketAddr) -> (Endpoint, Connection) {
     let mut roots = RootCertStore::empty();
-    let certificate = CertificateDer::from_pem_file(folder.path("cert.pem"));
-    roots.add(certificate.expect("the server wrote it")).expect("it is one");
+    roots.add(identity().expect("a certificate").0).expect("it is one");
     let config = ClientConfig::with_root_certificates(Arc::new(roots)).expect("TLS 1.3");
     let mut endpoint =
         Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a socket");
     endpoint.set_default_client_config(config);
-    let connecting = endpoint.connect(addr, "localhost").expect("it can be tried");
+    let connecting = endpoint.connect(addr, NAME).expect("it can be tried");
     let connection = connecting.await.expect("the server accepts");
     (endpoint, connection)
 }
 
 #[test]
 fn quinns_client_moves_from_port_to_port_and_loses_nothing() {
-    let folder = Folder::new();
-    let data = folder.file("file", 4 << 20);
-    let server = serve(&folder, "127.0.0.1:0", "mmsg");
+    const LEN: usize = 4 << 20;
+    let server = serve("127.0.0.1:0", "mmsg", 250);
     run(async {
-        let (endpoint, connection) = connect(&folder, server.addr).await;
+        let (endpoint, connection) = connect(server.addr).await;
         let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
-        send.write_all(b"file").await.expect("it is sent");
+        send.write_all(&(LEN as u64).to_be_bytes()).await.expect("it is sent");
         send.finish().expect("it is open");
-        let mut received = Vec::new();
-        let mut moves = 0;
+        let (mut received, mut moves) = (0, 0);
         while let Some(chunk) = recv.read_chunk(usize::MAX, true).await.expect("it comes") {
-            received.extend_from_slice(&chunk.bytes);
-            // Three times, spread over the file.
-            if received.len() > (moves + 1) * data.len() / 4 && moves < 3 {
+            received += chunk.bytes.len();
+            // Three times, spread over the transfer.
+            if received > (moves + 1) * LEN / 4 && moves < 3 {
                 let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
                 endpoint.rebind(socket).expect("it is taken");
                 moves += 1;
             }
         }
-        assert_eq!((received[0], moves), (0, 3));
-        assert_eq!(received[1..9], (data.len() as u64).to_be_bytes());
-        assert!(received[9..] == data, "the bytes are the same");
+        assert_eq!((received, moves), (LEN, 3));
         connection.close(0u32.into(), b"done");
         endpoint.wait_idle().await;
     });
-    stop(server).assert_served(1, 1);
+    stop(server).assert_served(1, 1, LEN as u64);
 }
 
 #[test]
 fn many_requests_on_one_connection_are_answered_at_once() {
-    let folder = Folder::new();
-    let data = folder.file("file", 100_000);
-    let server = serve(&folder, "127.0.0.1:0", "mmsg");
+    let server = serve("127.0.0.1:0", "mmsg", 250);
     run(async {
-        let (endpoint, connection) = connect(&folder, server.addr).await;
+        let (endpoint, connection) = connect(server.addr).await;
         let mut answers = Vec::new();
-        for _ in 0..20 {
+        // The last two are malformed.
+        for request in
+            [&100_000u64.to_be_bytes()[..]; 20].into_iter().chain([&b"7 bytes"[..], &[0; 9]])
+        {
             let (mut send, recv) = connection.open_bi().await.expect("a stream");
-            send.write_all(b"file").await.expect("it is sent");
+            send.write_all(request).await.expect("it is sent");
             send.finish().expect("it is open");
             answers.push(recv);
         }
-        for mut answer in answers {
+        for (i, mut answer) in answers.into_iter().enumerate() {
             let all = answer.read_to_end(1 << 20).await.expect("it comes");
-            assert!(all[9..] == data, "the bytes are the same");
+            assert_eq!(all.len(), if i < 20 { 100_000 } else { 0 });
         }
-        // A request that is not UTF-8, from a client that then goes away.
-        let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
-        send.write_all(&[0xff, 0xfe]).await.expect("it is sent");
-        send.finish().expect("it is open");
-        recv.read_to_end(100).await.expect("the stream ends");
         connection.close(0u32.into(), b"done");
         endpoint.wait_idle().await;
     });
     let figures = stop(server);
-    assert_eq!((figures.get("", "files "), figures.get("", "unfinished ")), (20, 1));
+    assert_eq!((figures.get("requests "), figures.get("unfinished ")), (20, 2), "{figures:?}");
 }
 
 #[test]
 fn connections_beyond_the_limit_are_refused() {
-    let folder = Folder::new();
-    let most = ["--connections", "2"];
-    let server = serve_with(&folder, "127.0.0.1:0", "mmsg", &most);
+    let server = serve("127.0.0.1:0", "mmsg", 2);
     let refused = run(async {
-        let (endpoint, first) = connect(&folder, server.addr).await;
+        let (endpoint, first) = connect(server.addr).await;
         let again = || endpoint.connect(server.addr, "localhost").expect("it can be tried");
         let second = again().await.expect("there may be two");
         let third = again().await.expect_err("there may be no more");
@@ -121,16 +109,15 @@ fn connections_beyond_the_limit_are_refused() {
         refused
     });
     let figures = stop(server);
-    let reported = (figures.get("connections ", "connections "), figures.get("", "broken "));
+    let reported = (figures.get("connections "), figures.get("broken "));
     assert_eq!(reported, (3 + refused, refused), "{figures:?}");
 }
 
 #[test]
 fn forged_first_packets_do_not_lock_a_server_out() {
-    let folder = Folder::new();
-    let server = serve_with(&folder, "127.0.0.1:0", "mmsg", &["--connections", "20"]);
+    let server = serve("127.0.0.1:0", "mmsg", 20);
     run(async {
-        let (endpoint, first) = connect(&folder, server.addr).await;
+        let (endpoint, first) = connect(server.addr).await;
         // Swallows first packets, as the owner of a forged address would.
         let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a loopback socket");
         let addr = silent.local_addr().expect("it is bound");
@@ -155,82 +142,35 @@ fn forged_first_packets_do_not_lock_a_server_out() {
         }
     });
     // Forged packets get at most a quarter of the places.
-    let connections = stop(server).get("", "connections ");
+    let connections = stop(server).get("connections ");
     assert!((3..=7).contains(&connections), "{connections}");
 }
 
-/// A plain quinn server that answers every request with these bytes and ends the stream.
-async fn answering(folder: &Folder, answer: Vec<u8>) -> (Endpoint, SocketAddr) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    std::fs::write(folder.path("cert.pem"), made.cert.pem()).expect("a new file");
-    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    let config = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key.into());
-    let any = "127.0.0.1:0".parse().expect("an address");
-    let endpoint = Endpoint::server(config.expect("it fits"), any).expect("a loopback socket");
-    let addr = endpoint.local_addr().expect("it is bound");
-    let theirs = endpoint.clone();
-    tokio::spawn(async move {
-        while let Some(incoming) = theirs.accept().await {
-            let connection = incoming.await.expect("the client connects");
-            while let Ok((mut send, mut recv)) = connection.accept_bi().await {
-                assert_eq!(recv.read_to_end(100).await.expect("a request"), b"file");
-                // Fails if the client has rejected the answer before its end.
-                let _ = send.write_all(&answer).await;
-                let _ = send.finish();
-            }
-        }
-    });
-    (endpoint, addr)
-}
-
-/// Runs `quic get` against the plain quinn server and returns how it ended.
-async fn get(
-    folder: Arc<Folder>,
-    addr: SocketAddr,
-    args: &'static [&str],
-) -> crate::running::Ended {
-    let get = move || {
-        let copy = folder.arg("copy");
-        let args: Vec<_> = ["-o", &copy].into_iter().chain(args.iter().copied()).collect();
-        client(&folder, addr, "get", "file", &args)
-    };
-    tokio::task::spawn_blocking(get).await.expect("it does not panic")
-}
-
+/// A server that sends another number of bytes than it was asked for.
 #[test]
-fn quinns_server_is_understood_and_its_word_is_checked() {
+fn an_answer_of_another_length_is_an_error() {
     run(async {
-        let data = content(2 << 20);
-        let len = data.len() as u64;
-        for (announced, whole) in [(len, true), (len - 1, false), (len + 1, false), (0, false)] {
-            let folder = Arc::new(Folder::new());
-            let answer = [&[0][..], &announced.to_be_bytes(), &data].concat();
-            let (endpoint, addr) = answering(&folder, answer).await;
-            for args in [&["--socket", "mmsg"], &["--socket", "mmsg", "--rebind"][..]] {
-                let ended = get(Arc::clone(&folder), addr, args).await;
-                assert_eq!(ended.status, Some(i32::from(!whole)), "{announced}: {ended:?}");
-                if whole {
-                    assert!(crate::kit::same(&folder.path("copy"), &data), "the same");
-                } else {
-                    assert!(ended.err[0].contains("were announced"), "{ended:?}");
-                    assert!(folder.others().is_empty(), "nothing is left");
+        let (certificate, key) = identity().expect("a certificate");
+        let config = ServerConfig::with_single_cert(vec![certificate], key.into());
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let endpoint = Endpoint::server(config.expect("it fits"), any).expect("a loopback socket");
+        let addr = endpoint.local_addr().expect("it is bound");
+        let theirs = endpoint.clone();
+        tokio::spawn(async move {
+            while let Some(incoming) = theirs.accept().await {
+                let connection = incoming.await.expect("the client connects");
+                while let Ok((mut send, mut recv)) = connection.accept_bi().await {
+                    let request = recv.read_to_end(8).await.expect("a request");
+                    assert_eq!(request, 1000u64.to_be_bytes());
+                    send.write_all(&[0; 999]).await.expect("it is sent");
+                    send.finish().expect("it is open");
                 }
             }
-            endpoint.close(0u32.into(), b"done");
-        }
-    });
-}
-
-#[test]
-fn a_malformed_answer_is_rejected() {
-    run(async {
-        for answer in [&b""[..], &[0], &[0, 1, 2], &[2], b"\x01because"] {
-            let folder = Arc::new(Folder::new());
-            let (endpoint, addr) = answering(&folder, answer.to_vec()).await;
-            let ended = get(Arc::clone(&folder), addr, &[]).await;
-            assert_eq!((ended.status, ended.out.len()), (Some(1), 0), "{answer:?}: {ended:?}");
-            assert!(folder.others().is_empty(), "nothing is left");
-            endpoint.close(0u32.into(), b"done");
-        }
+        });
+        let args = &["--bytes", "1000", "--socket", "mmsg"];
+        let ended = tokio::task::spawn_blocking(move || client("load", addr, args)).await;
+        let ended = ended.expect("it does not panic");
+        assert_eq!(ended.status, Some(1), "{ended:?}");
+        assert_eq!(ended.err, ["error: asked for 1000 bytes, received 999"]);
     });
 }
