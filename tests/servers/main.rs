@@ -15,6 +15,8 @@ mod documented;
 mod errors;
 mod examples;
 mod measure;
+#[cfg(feature = "tokio")]
+mod recipes;
 mod requests;
 #[path = "../common/program.rs"]
 mod running;

@@ -1,0 +1,141 @@
+//! The recipes for a shared sender and for one datagram at a time, as examples.
+
+use std::collections::HashSet;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use mmsg::{Offload, RecvBatch, SendMsg, prelude::*};
+use tokio::io::ReadBuf;
+use tokio::net::UdpSocket;
+
+#[allow(dead_code)] // Its `main` is unused, and so are parts of the sender in it.
+#[path = "../../examples/one_at_a_time.rs"]
+mod one_at_a_time;
+
+#[allow(dead_code)]
+#[path = "../../examples/shared_sender.rs"]
+mod shared_sender;
+
+use one_at_a_time::OneAtATime;
+use shared_sender::Sender;
+
+async fn bound() -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a loopback socket");
+    let addr = socket.local_addr().expect("it is bound");
+    (socket, addr)
+}
+
+/// Receives numbers until `count` different ones have come, each once.
+async fn numbers(receiver: UdpSocket, count: usize) {
+    let (mut batch, mut seen) = (RecvBatch::new(64, 1500), HashSet::new());
+    while seen.len() < count {
+        receiver.recv_into(&mut batch).await.expect("a datagram");
+        for datagram in &batch {
+            assert!(seen.insert(datagram.data().to_vec()), "a datagram came twice");
+        }
+    }
+}
+
+/// The queue has space for two datagrams, so nearly every push waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shared_sender_sends_what_waited_for_space_and_ends_after_its_last_handle() {
+    let ((socket, _), (receiver, to)) = (bound().await, bound().await);
+    let capacity = 2 * mmsg::SendQueue::cost(&SendMsg::new(&[0; 4]));
+    let (sender, flusher) = Sender::start(Arc::new(Offload::new(socket).expect("UDP")), capacity);
+    let received = tokio::spawn(numbers(receiver, 200));
+    for task in 0..20u16 {
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            for number in 0..10u16 {
+                let data = [task.to_be_bytes(), number.to_be_bytes()].concat();
+                sender.send(&SendMsg::to(to, &data)).await.expect("it can fit");
+            }
+        });
+    }
+    let refused = SendMsg::to(([127, 0, 0, 1], 0).into(), b"port");
+    sender.send(&refused).await.expect("it can fit");
+    let too_long = sender.send(&SendMsg::to(to, &[0; 2_000])).await;
+    assert_eq!(too_long, Err(mmsg::errors::PushError::TooLong));
+    drop(sender);
+    assert_eq!(flusher.await.expect("it ends"), 1, "port 0 alone fails");
+    received.await.expect("all came");
+}
+
+async fn receive(socket: &OneAtATime) -> io::Result<Vec<u8>> {
+    let mut memory = [0; 1500];
+    let mut buf = ReadBuf::new(&mut memory);
+    poll_fn(|cx| socket.poll_recv_from(cx, &mut buf)).await?;
+    Ok(buf.filled().to_vec())
+}
+
+/// A task asks and goes; the datagrams of the batch that its wait brings are for the others, each once.
+#[tokio::test]
+async fn what_is_left_of_a_batch_is_for_the_other_tasks() {
+    let ((socket, to), (client, _)) = (bound().await, bound().await);
+    let socket = Arc::new(OneAtATime::new(socket).expect("UDP"));
+    let tasks: Vec<_> = (0..3)
+        .map(|_| {
+            let socket = socket.clone();
+            tokio::spawn(async move {
+                let mut seen = Vec::new();
+                while let Ok(data) = receive(&socket).await {
+                    if data.is_empty() {
+                        break;
+                    }
+                    seen.push(data);
+                    tokio::task::yield_now().await;
+                }
+                seen
+            })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    // The last to ask is gone when the batch comes.
+    let mut memory = [0; 8];
+    let mut cx = Context::from_waker(Waker::noop());
+    let polled = socket.poll_recv_from(&mut cx, &mut ReadBuf::new(&mut memory));
+    assert!(polled.is_pending());
+
+    let data: Vec<_> = (0..300u16).map(u16::to_be_bytes).collect();
+    let client = Offload::new(client).expect("UDP");
+    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(to, data)).collect();
+    for msgs in msgs.chunks(50) {
+        client.send_each(msgs.iter().copied(), |_, error| panic!("{error}")).await.expect("sent");
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..3 {
+        client.send_batch(&[SendMsg::to(to, b"")]).await.expect("an end for each task");
+    }
+    let mut seen = Vec::new();
+    for task in tasks {
+        seen.extend(task.await.expect("it ends"));
+    }
+    seen.sort();
+    assert!(seen.iter().eq(&data), "{} of {} came", seen.len(), data.len());
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_a_receive_of_one() {
+    let (socket, _) = bound().await;
+    let descriptor = socket2::SockRef::from(&socket).try_clone().expect("a second descriptor");
+    let socket = OneAtATime::new(socket).expect("UDP");
+    let _ = descriptor.connect(&SocketAddr::from(([127, 0, 0, 1], 9)).into());
+    descriptor.shutdown(std::net::Shutdown::Both).expect("a connected socket");
+    let error = receive(&socket).await.expect_err("nothing can come");
+    assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+}
+
+#[tokio::test]
+async fn an_answer_goes_to_the_task_that_asked() {
+    let ((socket, to), (client, from)) = (bound().await, bound().await);
+    let socket = OneAtATime::new(socket).expect("UDP");
+    let sent = poll_fn(|cx| socket.poll_send_to(cx, b"hello", from)).await.expect("queued");
+    assert_eq!(sent, 5);
+    let mut memory = [0; 8];
+    assert_eq!(client.recv_from(&mut memory).await.expect("it was sent"), (5, to));
+    let full = poll_fn(|cx| socket.poll_send_to(cx, &vec![0; 2 << 20], from)).await;
+    assert!(matches!(full, Err(error) if error.kind() != io::ErrorKind::WouldBlock));
+}
