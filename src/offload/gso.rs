@@ -1,8 +1,8 @@
 //! Sending with GSO.
 //!
-//! A call offers its messages to the kernel as GSO batches. If the kernel stops at a batch, the call offers the rest
-//! once more, without waiting, because `sendmmsg` hides every error but that of its first message. After a rejected
-//! batch the next offer begins with its datagrams, and goes on with GSO batches.
+//! A call offers its messages to the kernel as GSO batches. If the kernel stops at a batch, the call offers that batch
+//! once more, alone and without waiting, because `sendmmsg` hides every error but that of its first message. A batch that
+//! the kernel rejects goes as its datagrams, and the rest of the call by GSO again, within [limits](Limits).
 
 use std::io;
 use std::mem;
@@ -16,9 +16,6 @@ use crate::send::chunk::{self, CHUNK};
 use crate::send::coalesce::{GsoBatch, MAX_BATCH_BYTES, Segmenting, explicit_segment_size};
 use crate::send::msg::SendMsg;
 use crate::sys::{self, BorrowedSocket, Dest, Flags, MAX_BATCH, Payload, Rejection, numbers};
-
-/// How many rejected batches a call remembers.
-const REMEMBERED: usize = 8;
 
 impl OffloadState {
     /// Sends messages in order.
@@ -36,9 +33,13 @@ impl OffloadState {
         if msgs.is_empty() {
             return Ok(0);
         }
-        let max_segments = if self.status.permits() { self.max_segments } else { 0 };
-        let (tos, peer_is_v4) = (self.sends_tos(), &self.peer_is_v4);
-        let segmenting = Segmenting { max_segments, tos, rejected: &[], peer_is_v4 };
+        let segmenting = Segmenting {
+            max_segments: if self.status.permits() { self.max_segments } else { 0 },
+            tos: self.sends_tos(),
+            rejected: &[],
+            singly_from: usize::MAX,
+            peer_is_v4: &self.peer_is_v4,
+        };
         let mut call = Call { state: self, arena, socket };
         let offered = call.offer(msgs, &segmenting, Flags::NONE);
         if offered.messages == msgs.len() {
@@ -55,33 +56,38 @@ struct Call<'c> {
     socket: BorrowedSocket<'c>,
 }
 
-/// The outcome of one offer.
+/// The result of one offer.
 struct Offered {
     /// The number of messages sent.
     messages: usize,
-    /// Where the call stopped: at a header, or before a message for which there was none. `None` if a message is
-    /// segmented in user space, before this one or now.
-    next: Option<GsoBatch>,
-    /// Why it stopped, reported only if nothing was sent.
-    error: Option<io::Error>,
+    end: End,
 }
 
-/// What the errors of a call change in its next offers.
-struct Lessons<'m> {
-    /// 0 while GSO is off.
-    max_segments: usize,
-    tos: bool,
-    /// The last batches that the kernel rejected: their destination and segment size.
-    rejected: [(Dest<'m>, usize); REMEMBERED],
-    rejections: usize,
-    /// A batch that met an error, while its datagrams are offered.
-    pending: Option<Rejected>,
+/// Where and why an offer ended.
+enum End {
+    /// All messages were sent.
+    AllSent,
+    /// The socket or the memory for copies is full, or a count hides the error of a single message.
+    Full,
+    /// Before a message that must be segmented in user space.
+    BeforeMessage,
+    /// At a batch, by a count that hides the reason.
+    AtBatch(GsoBatch),
+    /// The kernel rejected the first batch.
+    RejectedBatch(GsoBatch, io::Error),
+    /// The error of the first message, or of none: a full socket, a signal.
+    OwnError(io::Error),
 }
 
-struct Rejected {
-    error: io::Error,
-    cause: Option<Rejection>,
-    segment: usize,
+impl End {
+    fn of_error(error: io::Error, header: Option<GsoBatch>) -> Self {
+        use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
+        let of_header = ![WouldBlock, Interrupted, ConnectionRefused].contains(&error.kind());
+        match header {
+            Some(batch) if of_header && batch.is_segmented() => Self::RejectedBatch(batch, error),
+            _ => Self::OwnError(error),
+        }
+    }
 }
 
 impl Call<'_> {
@@ -94,22 +100,24 @@ impl Call<'_> {
         segmenting: &Segmenting<'_>,
         flags: Flags,
     ) -> Offered {
-        let own_size = || explicit_segment_size(&msgs[0]).map(usize::from);
+        let explicit_size = || explicit_segment_size(&msgs[0]).map(usize::from);
         let must_split = |size: &usize| !segmenting.permits(&msgs[0], *size);
         let is_restricted = segmenting.max_segments == 0 || !segmenting.rejected.is_empty();
-        if let Some(size) = is_restricted.then(own_size).flatten().filter(must_split) {
+        if let Some(size) = is_restricted.then(explicit_size).flatten().filter(must_split) {
             let sent = self.send_segments(&msgs[0], size, segmenting, flags);
-            return sent.unwrap_or_else(|error| Offered {
-                messages: 0,
-                next: None,
-                error: Some(error),
-            });
+            return sent.unwrap_or_else(|error| Offered { messages: 0, end: End::OwnError(error) });
         }
         let offered = self.arena.send_gso(self.socket, msgs, segmenting, flags);
         let messages = self.state.counters.sent(offered.sent);
-        let unfilled = msgs.get(messages).filter(|msg| explicit_segment_size(msg).is_none());
-        let next = offered.next.or_else(|| unfilled.map(|msg| GsoBatch::single(msg.len())));
-        Offered { messages, next, error: offered.error }
+        let end = match (msgs.get(messages), offered.error, offered.next) {
+            (None, ..) => End::AllSent,
+            (_, Some(error), header) => End::of_error(error, header),
+            _ if messages == 0 => End::Full,
+            (.., Some(batch)) if batch.is_segmented() => End::AtBatch(batch),
+            (Some(msg), _, None) if explicit_segment_size(msg).is_some() => End::BeforeMessage,
+            _ => End::Full,
+        };
+        Offered { messages, end }
     }
 
     /// Goes on after an offer of which only a part was sent, until a message fails or the socket is full.
@@ -121,81 +129,48 @@ impl Call<'_> {
     fn go_on<'m>(
         &mut self,
         msgs: &'m [SendMsg<'m>],
-        start: Segmenting<'_>,
+        start: Segmenting<'m>,
         mut offered: Offered,
     ) -> io::Result<usize> {
-        let mut lessons = Lessons::new(start);
+        let mut limits = Limits::new(start);
         let mut sent = 0;
         loop {
             sent += offered.messages;
             if offered.messages > 0 {
-                self.note(&mut lessons, start);
+                self.record_rejection(&mut limits);
             }
             let Some(next) = msgs.get(sent) else { return Ok(sent) };
-            let flags = match (offered.error, offered.next) {
-                (Some(error), batch) => match self.learn(&mut lessons, start, next, batch, error) {
-                    Err(error) if sent == 0 => return Err(error),
-                    Err(_) => return Ok(sent),
-                    Ok(()) => Flags::NONE,
-                },
-                (None, _) if offered.messages == 0 => return Ok(sent),
-                // The count hides the batch's error.
-                (None, Some(batch)) if batch.is_segmented() => Flags::DONT_WAIT,
-                (None, Some(_)) => return Ok(sent),
-                (None, None) => Flags::NONE,
-            };
-            let Lessons { max_segments, tos, ref rejected, .. } = lessons;
-            let segmenting = Segmenting { max_segments, tos, rejected, ..start };
-            offered = self.offer(&msgs[sent..], &segmenting, flags);
-        }
-    }
-
-    /// Changes the next offer after an error of the header that begins with `first`: a batch goes as its datagrams, and
-    /// a message without its TOS.
-    ///
-    /// # Errors
-    ///
-    /// The error, if it is the message's own or about none.
-    fn learn<'m>(
-        &self,
-        lessons: &mut Lessons<'m>,
-        start: Segmenting<'_>,
-        first: &SendMsg<'m>,
-        header: Option<GsoBatch>,
-        error: io::Error,
-    ) -> io::Result<()> {
-        use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
-        if [WouldBlock, Interrupted, ConnectionRefused].contains(&error.kind()) {
-            return Err(error);
-        }
-        if let Some(batch) = header.filter(GsoBatch::is_segmented) {
-            // An ICMP error about another datagram may have the same number as a missing offload.
-            let cause = sys::segmentation_rejected(&error).filter(|cause| {
-                *cause == Rejection::Size || !sys::may_be_unrelated_icmp(self.socket, &error)
-            });
-            match cause {
-                Some(Rejection::Unsupported) => lessons.max_segments = 0,
-                _ => lessons.remember(first.dest, batch.segment),
+            let (mut rest, mut flags) = (&msgs[sent..], Flags::NONE);
+            match offered.end {
+                End::AllSent | End::BeforeMessage => {}
+                End::Full => return Ok(sent),
+                End::AtBatch(batch) => (rest, flags) = (&rest[..batch.messages], Flags::DONT_WAIT),
+                End::RejectedBatch(batch, error) => {
+                    // An ICMP error about another datagram may have the same number as a missing offload.
+                    let cause = sys::segmentation_rejected(&error).filter(|cause| {
+                        *cause == Rejection::Size
+                            || !sys::may_be_unrelated_icmp(self.socket, &error)
+                    });
+                    limits.reject(next.dest, Rejected { error, cause, segment: batch.segment });
+                }
+                // The kernel may have rejected the message's batch for its TOS, too.
+                End::OwnError(error) if limits.blames_tos(next, &error) => {
+                    limits = Limits::new(Segmenting { tos: false, ..start });
+                }
+                End::OwnError(error) if sent == 0 => return Err(error),
+                End::OwnError(_) => return Ok(sent),
             }
-            lessons.pending = Some(Rejected { error, cause, segment: batch.segment });
-            return Ok(());
+            offered = self.offer(rest, &limits.segmenting(), flags);
         }
-        let has_tos = || first.options().tos.is_some();
-        if lessons.tos && sys::may_be_about_tos(&error) && has_tos() {
-            // The kernel may have rejected the message's batch for its TOS, too.
-            *lessons = Lessons { tos: false, ..Lessons::new(start) };
-            return Ok(());
-        }
-        Err(error)
     }
 
-    /// Notes what an offer has shown that took a message: why the kernel had rejected it before.
-    fn note(&self, lessons: &mut Lessons<'_>, start: Segmenting<'_>) {
-        if start.tos && !lessons.tos {
+    /// Records why the kernel had rejected a batch, whose datagrams it has taken now, and whether it rejects a TOS.
+    fn record_rejection(&self, limits: &mut Limits<'_>) {
+        if !limits.start.tos {
             self.state.rejects_tos.store(true, Ordering::Relaxed);
         }
-        let Some(Rejected { error, cause: Some(cause), segment }) = lessons.pending.take() else {
-            // An error of a firewall or a full queue says nothing about GSO.
+        // An error of a firewall or a full queue says nothing about GSO.
+        let Some(Rejected { error, cause: Some(cause), segment }) = limits.unproved.take() else {
             return;
         };
         let counters = &self.state.counters;
@@ -260,32 +235,85 @@ impl Call<'_> {
             let mut datagrams = data[sent * size..].chunks(size).map(|data| msg.segment(data));
             let datagrams = chunk::fill(&mut chunk, CHUNK, &mut datagrams);
             let offered = self.arena.send_gso(self.socket, datagrams, segmenting, flags);
-            let (taken, stopped) = (self.state.counters.sent(offered.sent), offered.next);
+            let taken = self.state.counters.sent(offered.sent);
             if taken == 0 && sent == 0 {
-                return Offered { messages: 0, next: stopped, error: offered.error };
+                return Offered {
+                    messages: 0,
+                    end: offered.error.map_or(End::Full, End::OwnError),
+                };
             }
             if taken == 0 {
                 add(&self.state.counters.dropped, all - sent);
-                return Offered { messages: 1, next: stopped, error: None };
+                return Offered { messages: 1, end: End::Full };
             }
             sent += taken;
         }
-        Offered { messages: 1, next: None, error: None }
+        Offered { messages: 1, end: End::AllSent }
     }
 }
 
-impl Lessons<'_> {
-    fn new(start: Segmenting<'_>) -> Self {
-        let Segmenting { max_segments, tos, .. } = start;
-        let rejected = [(Dest::None, usize::MAX); REMEMBERED];
-        Self { max_segments, tos, rejected, rejections: 0, pending: None }
-    }
+/// A batch that met an error.
+struct Rejected {
+    error: io::Error,
+    cause: Option<Rejection>,
+    segment: usize,
 }
 
-impl<'m> Lessons<'m> {
-    /// Remembers a rejected batch in place of the oldest one.
-    fn remember(&mut self, dest: Dest<'m>, segment: usize) {
-        self.rejected[self.rejections % REMEMBERED] = (dest, segment);
+/// How many destinations with rejected batches a call tells apart.
+const PLACES: usize = 8;
+
+/// How many rejected batches end GSO for the rest of the call.
+const MAX_REJECTIONS: usize = 2 * PLACES;
+
+/// What goes singly in the rest of a call, because the kernel rejected a batch like it. Keeps the cost of rejections
+/// near that of plain sends, for any number of destinations.
+///
+/// 1. Segments of at least the rejected size to the same destination.
+/// 2. If more than [`PLACES`] destinations reject batches, segments of at least the smallest rejected size to any.
+/// 3. Everything after [`MAX_REJECTIONS`], or after the first if the kernel has no GSO for the device.
+struct Limits<'m> {
+    start: Segmenting<'m>,
+    /// The destinations, each with its smallest rejected size.
+    places: [(Dest<'m>, usize); PLACES],
+    used: usize,
+    rejections: usize,
+    /// The last rejected batch, until the kernel takes its datagrams.
+    unproved: Option<Rejected>,
+}
+
+impl<'m> Limits<'m> {
+    fn new(start: Segmenting<'m>) -> Self {
+        let places = [(Dest::None, usize::MAX); PLACES];
+        Self { start, places, used: 0, rejections: 0, unproved: None }
+    }
+
+    /// How the next offer sends its messages.
+    fn segmenting(&self) -> Segmenting<'_> {
+        Segmenting { rejected: &self.places[..self.used], ..self.start }
+    }
+
+    fn reject(&mut self, dest: Dest<'m>, rejected: Rejected) {
+        let size = rejected.segment;
         self.rejections += 1;
+        match self.places[..self.used].iter_mut().find(|(known, _)| *known == dest) {
+            Some((_, smallest)) => *smallest = size,
+            None if self.used < PLACES => {
+                self.places[self.used] = (dest, size);
+                self.used += 1;
+            }
+            None => {
+                let smallest = self.places.iter().map(|(_, size)| *size).min();
+                self.start.singly_from = smallest.map_or(size, |smallest| smallest.min(size));
+            }
+        }
+        if self.rejections == MAX_REJECTIONS || rejected.cause == Some(Rejection::Unsupported) {
+            self.start.max_segments = 0;
+        }
+        self.unproved = Some(rejected);
+    }
+
+    /// Whether the kernel may have rejected the message for its TOS.
+    fn blames_tos(&self, msg: &SendMsg<'_>, error: &io::Error) -> bool {
+        self.start.tos && sys::may_be_about_tos(error) && msg.options().tos.is_some()
     }
 }

@@ -52,8 +52,10 @@ use crate::sys::{self, AsSocket};
 ///
 /// - Below the socket a GSO batch stays whole: a full queue of a device or a virtual router drops all of it, and with
 ///   [`ERRORS`](crate::Ancillary::ERRORS) a refused batch makes one report.
-/// - `send_batch` may make more system calls: two for each rejected GSO batch, to learn the error and to go on. Within a
-///   call it does not try longer segments again to the last eight destinations that rejected some.
+/// - `send_batch` may make more system calls: two for each rejected GSO batch, to learn the error and to go on. After a
+///   rejection, longer segments to the same destination go singly for the rest of the call. After eight destinations with
+///   rejections, segments of the smallest rejected size or longer go singly to all others, and after 16 rejections
+///   everything.
 /// - `send_batch` ends with a count after 65 to 128 KiB of payload that it had to copy to form GSO batches. Payloads that
 ///   follow each other in memory are not copied.
 /// - With GRO on, receives need buffers for coalesced messages ([below](#memory)).

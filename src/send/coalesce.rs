@@ -22,6 +22,8 @@ pub(crate) struct Segmenting<'s> {
     pub(crate) tos: bool,
     /// Destinations and segment sizes that the kernel rejected. Longer segments would not pass either.
     pub(crate) rejected: &'s [(Dest<'s>, usize)],
+    /// The size from which segments to any destination go singly.
+    pub(crate) singly_from: usize,
     /// Whether the socket's peer has an IPv4 address, once asked for.
     pub(crate) peer_is_v4: &'s OnceLock<bool>,
 }
@@ -31,7 +33,9 @@ impl Segmenting<'_> {
     #[inline]
     pub(crate) fn permits(&self, msg: &SendMsg<'_>, segment: usize) -> bool {
         let was_rejected = |(dest, size): &(Dest<'_>, usize)| *dest == msg.dest && segment >= *size;
-        self.max_segments > 0 && !self.rejected.iter().any(was_rejected)
+        self.max_segments > 0
+            && segment < self.singly_from
+            && !self.rejected.iter().any(was_rejected)
     }
 }
 
@@ -51,12 +55,12 @@ impl GsoBatch {
         Self { messages: 1, bytes, segment: bytes }
     }
 
-    /// Whether it is more than one datagram on the prepare.
+    /// Whether it is more than one datagram.
     pub(crate) fn is_segmented(&self) -> bool {
         self.bytes > self.segment
     }
 
-    /// Datagrams on the prepare.
+    /// The number of datagrams.
     pub(crate) fn datagrams(&self) -> usize {
         if self.is_segmented() { self.bytes.div_ceil(self.segment) } else { 1 }
     }

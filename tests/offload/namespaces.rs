@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use crate::common::linux::{cpus, run_on};
+use crate::common::linux::{cpus, in_namespace, run_on};
 use crate::common::{TIME_LIMIT, numbered, skip};
 use crate::veth::{DEVICE, FAR, FAR_ROUTED, Far, NEAR, ip, with_far_end, without_checksum_offload};
 use mmsg::offload::GsoStatus;
@@ -172,6 +172,77 @@ fn a_destination_over_its_mtu_does_not_take_gso_from_the_others() {
         assert_eq!(receive(&receiver, 102), payloads);
         // After an error `send_each` offers one message, then more.
         assert!(near.counters().sent_segments - before.sent_segments > 90);
+    });
+}
+
+/// A call tries at most nine of them, and shorter segments still go by GSO.
+#[test]
+fn any_number_of_destinations_over_their_mtu_costs_a_few_calls() {
+    let name = "any_number_of_destinations_over_their_mtu_costs_a_few_calls";
+    in_namespace(name, || {
+        ip("route add local 10.78.0.0/16 dev lo mtu 600 table local").expect("a route");
+        let receiver = bound(Ipv4Addr::UNSPECIFIED);
+        SockRef::from(&receiver).set_recv_buffer_size(1 << 20).expect("a size");
+        let receiver = Offload::builder().gro(false).build(receiver).expect("a UDP socket");
+        let near = Offload::new(bound(Ipv4Addr::UNSPECIFIED)).expect("a UDP socket");
+        if !near.gso() {
+            return skip(name, "no segmentation offload on this kernel");
+        }
+        let narrow = |host: usize| at(Ipv4Addr::new(10, 78, 0, host as u8), &receiver);
+        for destinations in [1, 8, 9, 64] {
+            // Each destination twice, and another one at the end whose segments are short.
+            let pairs = (0..128).map(|i| narrow(i % destinations + 1)).flat_map(|to| [to; 2]);
+            let payloads = [numbered(256, 800), numbered(16, 500)].concat();
+            let all = pairs.chain([narrow(100); 16]).zip(&payloads);
+            let msgs: Vec<_> = all.map(|(to, payload)| SendMsg::to(to, payload)).collect();
+            let before = near.counters();
+            assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 272);
+            let mut plain = RecvBatch::new(272, 1_500);
+            while plain.message_count() < 272 {
+                receiver.recv_more(&mut plain).expect("what was sent is there");
+            }
+            assert!(plain.iter().map(|datagram| datagram.data()).eq(&payloads));
+            let counted = near.counters();
+            let rejected = counted.rejected_size - before.rejected_size;
+            assert_eq!(rejected, destinations.min(9) as u64);
+            assert_eq!(counted.sent_segments - before.sent_segments, 16, "{destinations}");
+            let calls = counted.send_calls - before.send_calls;
+            assert!(calls <= 2 * rejected + 1, "{destinations}: {calls} calls");
+        }
+    });
+}
+
+/// Each batch is rejected for its own, shorter size, so no rejection tells of the next.
+#[test]
+fn a_call_meets_at_most_16_rejections() {
+    let name = "a_call_meets_at_most_16_rejections";
+    in_namespace(name, || {
+        ip("route add local 10.78.0.0/16 dev lo mtu 600 table local").expect("a route");
+        let near = Offload::new(bound(Ipv4Addr::UNSPECIFIED)).expect("a UDP socket");
+        if !near.gso() {
+            return skip(name, "no segmentation offload on this kernel");
+        }
+        // What `first` is rejected for, `second` is not, and `first` still is after all that `second` was rejected for.
+        let (first, second) =
+            (at(Ipv4Addr::new(10, 78, 0, 1), &near), at(Ipv4Addr::new(10, 78, 0, 2), &near));
+        let data = [0; 1_000];
+        let falling = |to, from: usize, count: usize| {
+            (0..count).flat_map(move |i| [(to, from - i); 2]).collect::<Vec<_>>()
+        };
+        for (sizes, expected) in [
+            (
+                [falling(first, 900, 1), falling(second, 900, 9), falling(first, 900, 1)].concat(),
+                10,
+            ),
+            (falling(first, 900, 100), 16),
+        ] {
+            let msgs: Vec<_> =
+                sizes.iter().map(|(to, len)| SendMsg::to(*to, &data[..*len])).collect();
+            let before = near.counters();
+            assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), msgs.len());
+            let counted = near.counters();
+            assert_eq!(counted.rejected_size - before.rejected_size, expected);
+        }
     });
 }
 

@@ -172,7 +172,8 @@ fn check_headers(msgs: &[SendMsg<'_>], max_segments: usize) {
         storage.reserve(msgs.len(), COPIES).expect("there is memory");
         let (mut headers, mut batches) = (storage.begin(), Vec::new());
         let peer_is_v4 = &OnceLock::new();
-        let segmenting = Segmenting { max_segments, tos: true, rejected: &[], peer_is_v4 };
+        let (rejected, singly_from) = (&[][..], usize::MAX);
+        let segmenting = Segmenting { max_segments, tos: true, rejected, singly_from, peer_is_v4 };
         let prepared = SOCKET.with(|socket| {
             prepare(&mut headers, &mut batches, borrow(socket), msgs, Some(&segmenting))
         });
