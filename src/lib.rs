@@ -75,7 +75,8 @@
 //! # Waiting
 //!
 //! A call on a non-blocking socket returns `WouldBlock` instead of waiting. With edge-triggered readiness, such as mio's
-//! (feature `mio`), call until `WouldBlock`. Register an [`Offload`] around a mio socket like the socket itself.
+//! (feature `mio`), call until `WouldBlock`, or until the batch is [`drained`](RecvBatch::drained). Register an [`Offload`]
+//! around a mio socket like the socket itself.
 //!
 //! ```
 //! # #[cfg(feature = "mio")] {
@@ -93,6 +94,9 @@
 //!         Ok(_) => batch.iter().for_each(|datagram| println!("{} bytes", datagram.len())),
 //!         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
 //!         Err(error) => eprintln!("{error}"),
+//!     }
+//!     if batch.drained() {
+//!         break;
 //!     }
 //! }
 //! # }

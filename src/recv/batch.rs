@@ -50,7 +50,7 @@ pub struct RecvBatch {
     slots: Slots,
     /// Messages of the last receive.
     len: usize,
-    /// Whether the kernel said, after the last message, that its socket has no more.
+    /// Whether the last receive found, after its messages, that no more were there.
     drained: bool,
     /// The metadata of each message, if it has any.
     metas: Vec<Option<RecvMeta>>,
@@ -131,12 +131,6 @@ impl RecvBatch {
         self.slots.len()
     }
 
-    /// Whether the kernel said, after the last message, that its socket has no more.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn drained(&self) -> bool {
-        self.drained
-    }
-
     /// Capacity of a slot in bytes.
     pub(crate) fn slot_len(&self) -> usize {
         self.slots.slot_len()
@@ -177,6 +171,44 @@ impl RecvBatch {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether the last receive took all that was there. An edge-triggered loop can then wait for the next event, and saves the
+    /// receive that would fail with `WouldBlock`.
+    ///
+    /// False where this is unknown: after an error, a shutdown or [`push`](Self::push), if all slots are full, and on Windows
+    /// and the BSDs.
+    ///
+    /// On a connected socket, or with [`ERRORS`](crate::Ancillary::ERRORS), an ICMP error that arrives during a call may end it
+    /// early. Linux hides that: the batch counts as drained, although datagrams may wait. The kernel keeps the error for the
+    /// next call and reports the socket ready again, so an edge-triggered loop misses nothing. A loop that does not wait for
+    /// readiness receives until `WouldBlock`.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// use std::io::ErrorKind::WouldBlock;
+    /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// socket.set_nonblocking(true)?;
+    /// # client.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// loop {
+    ///     match socket.recv_into(&mut batch) {
+    ///         Ok(_) => batch.iter().for_each(|datagram| println!("{} bytes", datagram.len())),
+    ///         Err(error) if error.kind() == WouldBlock => break,
+    ///         Err(error) => eprintln!("{error}"),
+    ///     }
+    ///     if batch.drained() {
+    ///         break;
+    ///     }
+    /// }
+    /// // Wait for the next event.
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias("EPOLLET", "edge-triggered"))]
+    #[must_use]
+    pub fn drained(&self) -> bool {
+        self.drained
     }
 
     /// Whether any message of the last receive is [`truncated`](Message::truncated), so that bytes were lost. The slots
@@ -275,7 +307,7 @@ impl RecvBatch {
     /// Forgets the messages.
     #[inline]
     pub fn clear(&mut self) {
-        self.len = 0;
+        (self.len, self.drained) = (0, false);
     }
 
     /// Adds a message as if it had been received, for implementations of [`BatchSocket`](crate::BatchSocket) without a
@@ -346,6 +378,7 @@ impl RecvBatch {
         socket: BorrowedSocket<'_>,
         flags: Flags,
     ) -> io::Result<Received> {
+        self.drained = false;
         let offered = (self.slots() - self.len).min(MAX_RECV);
         let prepared = self.slots.prepared(self.len, offered);
         let received = sys::recv(socket, prepared, flags)?;

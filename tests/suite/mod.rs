@@ -30,6 +30,8 @@ mod debug;
 #[cfg(target_os = "linux")]
 mod descriptors;
 #[cfg(target_os = "linux")]
+mod drained;
+#[cfg(target_os = "linux")]
 mod gro;
 #[cfg(target_os = "linux")]
 mod icmp;

@@ -46,6 +46,8 @@ impl Echo {
     ///
     /// None: no datagram ends the server.
     pub fn turn(&mut self, socket: &impl BatchSocket) -> Wait {
+        // Datagrams may have come since the last turn.
+        let mut drained = false;
         loop {
             match socket.flush(&mut self.queue) {
                 Ok(_) => {}
@@ -59,11 +61,15 @@ impl Echo {
             if self.ends {
                 return Wait::End;
             }
+            if drained {
+                return Wait::Readable;
+            }
             match socket.recv_into(&mut self.batch) {
                 Ok(_) => self.answer(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wait::Readable,
                 Err(error) => eprintln!("receive: {error}"),
             }
+            drained = self.batch.drained();
         }
     }
 
