@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::packet::{self, Unreachable};
+use crate::packet;
 use crate::tun::HEADER;
 
 /// Faults in thousandths of the datagrams; 0 switches a fault off.
@@ -20,22 +20,11 @@ pub struct Rules {
     pub double: u32,
     /// Held back until up to eight later packets have passed, or no more arrive.
     pub delay: u32,
-    /// Lost, with "destination unreachable" as an answer.
-    pub reject: (u32, Unreachable),
-    /// Longer packets are silently lost.
-    pub longest: Option<usize>,
-    /// Nothing passes.
-    pub down: bool,
+    /// Lost, with "port unreachable" as an answer.
+    pub reject: u32,
 }
 
-pub const QUIET: Rules = Rules {
-    lose: 0,
-    double: 0,
-    delay: 0,
-    reject: (0, Unreachable::Port),
-    longest: None,
-    down: false,
-};
+pub const QUIET: Rules = Rules { lose: 0, double: 0, delay: 0, reject: 0 };
 
 /// The two directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,9 +168,8 @@ impl State {
         let numbers = datagrams(packet, self.port);
         let count = numbers.len() as u64;
         let rules = if count == 0 { QUIET } else { self.rules };
-        let rejected = self.happens(rules.reject.0);
-        let is_too_long = rules.longest.is_some_and(|longest| packet.len() - HEADER > longest);
-        let lost = self.rules.down || is_too_long || rejected || self.happens(rules.lose);
+        let rejected = self.happens(rules.reject);
+        let lost = rejected || self.happens(rules.lose);
         let doubled = !lost && self.happens(rules.double);
         let delayed = !lost && self.happens(rules.delay);
 
@@ -194,8 +182,8 @@ impl State {
         tally.datagrams += count;
         tally.lost += if lost { count } else { 0 };
         tally.doubled += if doubled { count } else { 0 };
-        if rejected && !self.rules.down {
-            let reply = packet::unreachable(&packet[HEADER..], rules.reject.1, router);
+        if rejected {
+            let reply = packet::unreachable(&packet[HEADER..], router);
             // The answer returns to the packet's sender.
             let _ = (&devices[way as usize]).write_all(&[&[0; HEADER][..], &reply].concat());
         }

@@ -33,26 +33,17 @@ fn udp(packet: &[u8]) -> Option<&[u8]> {
     if is_first && is_udp { packet.get(header..) } else { None }
 }
 
-/// Why a destination is unreachable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreachable {
-    Port,
-    /// "Communication administratively prohibited".
-    Prohibited,
-}
-
-/// A "destination unreachable" message about `packet` from a router.
-pub fn unreachable(packet: &[u8], why: Unreachable, router: IpAddr) -> Vec<u8> {
+/// A "port unreachable" message about `packet` from a router.
+pub fn unreachable(packet: &[u8], router: IpAddr) -> Vec<u8> {
     match router {
-        IpAddr::V4(router) => unreachable_v4(packet, why, router),
-        IpAddr::V6(router) => unreachable_v6(packet, why, router),
+        IpAddr::V4(router) => unreachable_v4(packet, router),
+        IpAddr::V6(router) => unreachable_v6(packet, router),
     }
 }
 
-fn unreachable_v4(packet: &[u8], why: Unreachable, router: Ipv4Addr) -> Vec<u8> {
-    // RFC 792; RFC 1812, section 5.2.7.1.
-    let code = if why == Unreachable::Port { 3 } else { 13 };
-    let mut icmp = vec![3, code, 0, 0, 0, 0, 0, 0];
+fn unreachable_v4(packet: &[u8], router: Ipv4Addr) -> Vec<u8> {
+    // RFC 792.
+    let mut icmp = vec![3, 3, 0, 0, 0, 0, 0, 0];
     icmp.extend(&packet[..packet.len().min(28)]);
     let sum = checksum(&icmp);
     icmp[2..4].copy_from_slice(&sum);
@@ -68,10 +59,9 @@ fn unreachable_v4(packet: &[u8], why: Unreachable, router: Ipv4Addr) -> Vec<u8> 
     reply
 }
 
-fn unreachable_v6(packet: &[u8], why: Unreachable, router: Ipv6Addr) -> Vec<u8> {
+fn unreachable_v6(packet: &[u8], router: Ipv6Addr) -> Vec<u8> {
     // RFC 4443, section 3.1.
-    let code = if why == Unreachable::Port { 4 } else { 1 };
-    let mut icmp = vec![1, code, 0, 0, 0, 0, 0, 0];
+    let mut icmp = vec![1, 4, 0, 0, 0, 0, 0, 0];
     icmp.extend(&packet[..packet.len().min(48)]);
     let len = (icmp.len() as u16).to_be_bytes();
     let (next, to) = (libc::IPPROTO_ICMPV6 as u8, &packet[8..24]);

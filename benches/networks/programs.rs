@@ -4,18 +4,17 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::common::TIME_LIMIT;
+use crate::common::{TIME_LIMIT, payload};
 use crate::link::{QUIET, Rules, Tally, Way};
-use crate::packet::Unreachable;
 use crate::requests::{DNS, Request};
-use crate::run::count;
 use crate::running::{Program, find};
 use crate::tun::Device;
-use crate::world::World;
+use crate::world::{Family, World};
 
 pub struct Case {
     pub name: &'static str,
     pub program: &'static str,
+    pub family: Family,
     /// Its command line, for an address to listen on.
     pub args: fn(SocketAddr) -> Vec<String>,
     pub request: fn(u16) -> Vec<u8>,
@@ -25,18 +24,21 @@ pub const PROGRAMS: [Case; 3] = [
     Case {
         name: "`echo`",
         program: "echo",
+        family: Family::V4,
         args: |at| words(&["serve", &at.to_string()]),
-        request: |number| crate::ways::numbered(number.into(), 900),
+        request: |number| numbered(number, 900),
     },
     Case {
         name: "`echo --mode offload`",
         program: "echo",
+        family: Family::V6,
         args: |at| words(&["serve", &at.to_string(), "--mode", "offload"]),
-        request: |number| crate::ways::numbered(number.into(), 900),
+        request: |number| numbered(number, 900),
     },
     Case {
         name: "`dns`",
         program: "dns",
+        family: Family::V4,
         // One network asks for everything here, so the limit of answers is off.
         args: |at| words(&["--listen", &at.to_string(), "--zone", ZONE, "--rate-limit", "0"]),
         request: |number| (REQUEST.make)(number.into()),
@@ -55,15 +57,20 @@ pub const CONDITIONS: [(&str, Device, Rules); 7] = [
     ("5 % duplication", Device::Checksums, Rules { double: 50, ..QUIET }),
     ("10 % reordered", Device::Checksums, Rules { delay: 100, ..QUIET }),
     ("all three, batches whole on the link", Device::Segmentation, ALL),
-    (
-        "firewall that rejects 1 in 10",
-        Device::Checksums,
-        Rules { reject: (100, Unreachable::Port), ..QUIET },
-    ),
+    ("firewall that rejects 1 in 10", Device::Checksums, Rules { reject: 100, ..QUIET }),
 ];
 
+/// Requests of a round.
+const COUNT: u16 = 2_048;
 /// How many requests are sent before waiting for answers.
-const WINDOW: usize = 64;
+const WINDOW: u16 = 64;
+
+/// A request of `len` bytes that begins with its number.
+fn numbered(number: u16, len: usize) -> Vec<u8> {
+    let mut bytes = payload(number.into(), len);
+    bytes[..2].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
@@ -95,20 +102,19 @@ pub fn round(
     seed: u64,
 ) -> Outcome {
     let addr = client.peer_addr().expect("it is connected");
-    let count = count() as u16;
     client.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
     world.link.begin(rules, addr.port(), seed);
     let mut answered = vec![0u8; 1 << 16];
-    for first in (0..count).step_by(WINDOW) {
-        for number in first..first + WINDOW as u16 {
+    for first in (0..COUNT).step_by(WINDOW.into()) {
+        for number in first..first + WINDOW {
             ask(client, &request(number));
         }
-        answers(world, client, u64::from(first) + WINDOW as u64, &mut answered);
+        answers(world, client, u64::from(first + WINDOW), &mut answered);
     }
     // A last request after which all surplus answers have arrived.
     world.link.set_rules(|rules| *rules = QUIET);
-    ask(client, &request(count));
-    answers(world, client, u64::from(count) + 1, &mut answered);
+    ask(client, &request(COUNT));
+    answers(world, client, u64::from(COUNT) + 1, &mut answered);
     let tallies = [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way));
     account(&tallies, &answered)
 }
@@ -119,7 +125,7 @@ fn account([there, back]: &[Tally; 2], answered: &[u8]) -> Outcome {
         doubled_by_network: there.doubled + back.doubled,
         ..Outcome::default()
     };
-    for (number, answers) in answered[..count()].iter().enumerate() {
+    for (number, answers) in answered[..COUNT.into()].iter().enumerate() {
         outcome.requests += u64::from(there.seen[number]);
         outcome.answers += u64::from(*answers);
         // Between program and link, and between link and client.

@@ -110,9 +110,9 @@ fn every_program_keeps_its_memory_and_loses_nothing_for_minutes() {
 /// Sends requests to one of the programs, round after round.
 fn ask(case: &Case, time: Duration) {
     let Some(program) = find(case.program) else { return };
-    let Some(world) = World::new(case.name, Device::Segmentation, Family::V4) else { return };
+    let Some(world) = World::new(case.name, Device::Segmentation, case.family) else { return };
     let (program, addr) = start(&world, program, case.args, 7_000);
-    let client = world.client_socket(Some(addr));
+    let client = world.client_socket(addr);
     // The first request opens resources that stay open.
     round(&world, &client, case.request, CONDITIONS[0].2, 0);
     let (mut all, mut rounds, mut watch) = (Outcome::default(), 0, Watch::new(time));
@@ -138,7 +138,7 @@ fn ask(case: &Case, time: Duration) {
 
 /// Asks for bytes over QUIC again and again.
 fn fetch(time: Duration) {
-    let Some(world) = World::new("quic", Device::Segmentation, Family::V4) else { return };
+    let Some(world) = World::new("quic", Device::Segmentation, Family::V6) else { return };
     let Some(quic) = Quic::start(&world) else { return };
     let [mut datagrams, mut lost, mut doubled] = [0; 3];
     let (mut transfers, mut watch) = (0, Watch::new(time));

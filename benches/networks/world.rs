@@ -6,11 +6,7 @@
 //!              MTU 1500                               MTU 1400                         MTU 1280
 //! ```
 
-use std::fmt;
-use std::fs;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::process::Command;
 
 use crate::common::linux::set_option;
 use crate::common::{TIME_LIMIT, skip};
@@ -45,20 +41,6 @@ impl Family {
     pub fn server(self) -> IpAddr {
         self.host(3, 1)
     }
-
-    /// The wildcard address.
-    pub fn any(self) -> IpAddr {
-        match self {
-            Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
-            Self::V6 => Ipv6Addr::UNSPECIFIED.into(),
-        }
-    }
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Self::V4 { "IPv4" } else { "IPv6" })
-    }
 }
 
 /// The only limited type of ICMPv6 message, which nobody sends. (The mask cannot be empty.)
@@ -67,7 +49,7 @@ const UNUSED_TYPE: &str = "255";
 pub struct World {
     pub family: Family,
     pub client: Host,
-    routers: [Host; 2],
+    _routers: [Host; 2],
     pub server: Host,
     pub link: Link,
 }
@@ -140,121 +122,19 @@ impl World {
         let link = Link::start(devices, family.router()).expect("a thread");
         let at = |addr: IpAddr| SocketAddr::new(addr, 0).to_string();
         warm_up((&client, &at(family.client())), (&server, &at(family.server())));
-        Some(Self { family, client, routers: [near, far], server, link })
+        Some(Self { family, client, _routers: [near, far], server, link })
     }
 
-    /// A socket at the client's address, connected to `peer` if given.
-    pub fn client_socket(&self, peer: Option<SocketAddr>) -> UdpSocket {
+    /// A socket at the client's address, connected to `peer`.
+    pub fn client_socket(&self, peer: SocketAddr) -> UdpSocket {
         let at = SocketAddr::new(self.family.client(), 0);
         let socket = self.client.within(|| UdpSocket::bind(at)).expect("its address");
-        if let Some(peer) = peer {
-            socket.connect(peer).expect("there is a route");
-        }
+        socket.connect(peer).expect("there is a route");
         socket.set_write_timeout(Some(TIME_LIMIT)).expect("a timeout");
-        large_buffers(&socket);
-        socket
-    }
-
-    /// A socket at the server's address.
-    pub fn server_socket(&self) -> UdpSocket {
-        let at = SocketAddr::new(self.family.server(), 0);
-        let socket = self.server.within(|| UdpSocket::bind(at)).expect("its address");
-        large_buffers(&socket);
-        socket
-    }
-
-    /// How many packets were too long for the routers.
-    pub fn too_long_for_routers(&self) -> u64 {
-        let count = match self.family {
-            Family::V4 => fragment_failures_v4,
-            Family::V6 => fragment_failures_v6,
-        };
-        self.routers.iter().map(count).sum()
-    }
-
-    /// Forgets the path MTUs that the client has learned.
-    pub fn forget_path_mtu(&self) {
-        // For IPv6 they belong to the route.
-        self.client.ip(&["route flush cache", "route replace ::/0 via fd09:1::fe"]);
-    }
-
-    /// Takes down the client's device, with its addresses and routes.
-    pub fn device_down(&self) {
-        self.client.ip(&["link set tun0 down"]);
-    }
-
-    pub fn device_up(&self) {
-        self.client.ip(&[
-            "link set tun0 up",
-            "addr replace fd09:1::1/64 dev tun0 nodad",
-            "route add default via 10.9.1.254",
-            "route replace ::/0 via fd09:1::fe",
-        ]);
-    }
-
-    /// Gives the client other addresses.
-    pub fn address_away(&self) {
-        self.change_address(("10.9.1.1/24", "10.9.1.7/23"), ("fd09:1::1/64", "fd09:1::7/63"));
-    }
-
-    /// Restores the client's addresses.
-    pub fn address_back(&self) {
-        self.change_address(("10.9.1.7/23", "10.9.1.1/24"), ("fd09:1::7/63", "fd09:1::1/64"));
-    }
-
-    fn change_address(&self, (old, new): (&str, &str), (old_v6, new_v6): (&str, &str)) {
-        self.client.ip(&[
-            &format!("addr add {new} dev tun0"),
-            &format!("addr del {old} dev tun0"),
-            &format!("addr add {new_v6} dev tun0 nodad"),
-            &format!("addr del {old_v6} dev tun0"),
-            "route replace default via 10.9.1.254",
-            "route replace ::/0 via fd09:1::fe",
-        ]);
-    }
-
-    /// Makes the client's device send slowly from a queue with space for two GSO batches. A burst shorter than a
-    /// batch would make the queue segment it and silently lose a part.
-    pub fn tiny_queue(&self) -> io::Result<()> {
-        self.tc("qdisc add dev tun0 root tbf rate 20mbit burst 100000 limit 140000")
-    }
-
-    fn tc(&self, arguments: &str) -> io::Result<()> {
-        let run = || Command::new("tc").args(arguments.split(' ')).output();
-        let output = self.client.within(run)?;
-        let message = String::from_utf8_lossy(&output.stderr);
-        if output.status.success() {
-            Ok(())
-        } else {
-            Err(io::Error::other(message.trim().to_owned()))
+        // Space for a whole round in both directions.
+        for name in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
+            set_option(&socket, libc::SOL_SOCKET, name, 64 << 20).expect("root may");
         }
+        socket
     }
-}
-
-/// Space for a whole run in both directions: otherwise the send buffer would block before any queue is full.
-fn large_buffers(socket: &UdpSocket) {
-    for name in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
-        set_option(socket, libc::SOL_SOCKET, name, 64 << 20).expect("root may");
-    }
-}
-
-/// The counters as two lines, one with names and one with values.
-fn fragment_failures_v4(host: &Host) -> u64 {
-    let text = read(host, "snmp");
-    let mut lines = text.lines().filter(|line| line.starts_with("Ip:"));
-    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
-    let at = names.split(' ').position(|name| name == "FragFails").expect("every Linux has it");
-    values.split(' ').nth(at).and_then(|value| value.parse().ok()).expect("a number")
-}
-
-/// The counters as one line each.
-fn fragment_failures_v6(host: &Host) -> u64 {
-    let text = read(host, "snmp6");
-    let value = text.lines().find_map(|line| line.strip_prefix("Ip6FragFails"));
-    value.expect("every Linux has it").trim().parse().expect("a number")
-}
-
-fn read(host: &Host, name: &str) -> String {
-    let path = format!("/proc/thread-self/net/{name}");
-    host.within(|| fs::read_to_string(path)).expect("procfs is there")
 }
