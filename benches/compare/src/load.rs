@@ -13,20 +13,6 @@ const MAX_COALESCED: usize = 32;
 /// The ECN bits of datagrams with metadata: ECT(0).
 pub const ECN: u8 = 0b10;
 
-/// Bytes of a page.
-const PAGE: usize = 4096;
-
-/// Where buffers and payloads begin, in bytes from the start of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The first receive buffer. The others follow it without a gap.
-    pub buffer: usize,
-    /// Bytes of each such buffer.
-    pub buffer_len: usize,
-    /// Each payload, or the first if they are contiguous.
-    pub payload: usize,
-}
-
 /// The datagrams of a turn: `each` to each destination, all from one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
@@ -40,14 +26,12 @@ pub struct Load {
     pub each: usize,
     /// Messages that a receive has room for.
     pub slots: usize,
-    /// Where borrowed buffers and payloads lie. `None` leaves it to the allocator.
-    pub place: Option<Place>,
 }
 
 impl Load {
     /// `each` datagrams to one destination, all in one call.
     pub const fn new(workload: &'static str, payload: usize, each: usize) -> Self {
-        Self { workload, payload, dests: 1, each, slots: each, metadata: false, place: None }
+        Self { workload, payload, dests: 1, each, slots: each, metadata: false }
     }
 
     pub fn datagrams(&self) -> usize {
@@ -71,25 +55,12 @@ impl Load {
             slab.extend((i as u32).to_le_bytes());
             slab.extend((4..self.payload).map(|at| (i + at) as u8));
         }
-        self.placed(&slab)
+        slab.leak()
     }
 
-    /// A copy of a payload at its place.
-    fn placed(&self, payload: &[u8]) -> &'static [u8] {
-        let Some(Place { payload: at, .. }) = self.place else { return payload.to_vec().leak() };
-        let memory = page_offset(at, payload.len());
-        memory.copy_from_slice(payload);
-        memory
-    }
-
-    /// Memory for borrowed receive buffers, and the length of each.
-    pub fn buffer_memory(&self) -> (&'static mut [u8], usize) {
-        match self.place {
-            Some(Place { buffer, buffer_len, .. }) => {
-                (page_offset(buffer, self.slots * buffer_len), buffer_len)
-            }
-            None => (vec![0; self.slots * COALESCED_LEN].leak(), COALESCED_LEN),
-        }
+    /// Memory for borrowed receive buffers.
+    pub fn buffer_memory(&self) -> &'static mut [u8] {
+        vec![0; self.slots * COALESCED_LEN].leak()
     }
 
     /// The payloads in groups of `datagrams`, back to back, with their destinations.
@@ -118,7 +89,7 @@ impl Load {
 
     /// All payloads with their destinations, each in memory of its own.
     pub fn apart(&self, to: &[SocketAddr]) -> Vec<(SocketAddr, &'static [u8])> {
-        let apart = |(to, payload)| (to, self.placed(payload));
+        let apart = |(to, payload): (_, &[u8])| (to, &*payload.to_vec().leak());
         let payloads: Vec<_> = self.batches(to, 1).map(apart).collect();
         if self.workload != "interleaved" {
             return payloads;
@@ -127,13 +98,6 @@ impl Load {
         let places = 0..payloads.len();
         places.map(|i| payloads[i % self.dests * self.each + i / self.dests]).collect()
     }
-}
-
-/// Memory that begins `at` bytes after the start of a page.
-fn page_offset(at: usize, len: usize) -> &'static mut [u8] {
-    let memory = vec![0; len + 2 * PAGE].leak();
-    let start = memory.as_ptr().align_offset(PAGE) + at;
-    &mut memory[start..][..len]
 }
 
 /// Receive buffers, each an allocation of its own, as in a program.

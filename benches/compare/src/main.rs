@@ -56,9 +56,9 @@ enum Command {
         #[arg(long, conflicts_with = "quick")]
         test: bool,
     },
-    /// Measure echo servers on tokio with few datagrams in flight, and the neighbours of a flooded one.
+    /// Measure echo servers on tokio with few datagrams in flight.
     Tokio {
-        /// Only rows whose name contains this, such as `current_thread 1 in flight`, `sockets` or `flood`.
+        /// Only rows whose name contains this, such as `current_thread 1 in flight` or `sockets`.
         #[arg(default_value = "")]
         filter: String,
         /// Fewer rounds, for rough figures.
@@ -76,7 +76,7 @@ enum Command {
         #[arg(long)]
         test: bool,
     },
-    /// Write benchmarks.md, its charts and the record from the tables of a run.
+    /// Write benchmarks.md and its charts from the tables of a run.
     Report {
         /// The folder of the tables.
         #[arg(long, default_value = "target/throughput")]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use mmsg::{BatchSocket, SendMsg, SendQueue};
 
 use crate::clock::Clock;
-use crate::load::{self, Load, Place};
+use crate::load::{self, Load};
 use crate::peers::one::SendOne;
 use crate::{peers, wire};
 
@@ -59,7 +59,7 @@ fn all(capacity: usize) -> Vec<Row> {
     let mut rows = ready();
     rows.extend(one_message());
     rows.extend(borrowed());
-    rows.extend(placement());
+    rows.extend(few());
     for payload in [15, 1200] {
         for batch in (3..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity) {
             rows.push(of(["mmsg RecvBatch", "raw"], load(batch, payload), Some(1.03)));
@@ -162,35 +162,12 @@ fn borrowed() -> Vec<Row> {
     rows
 }
 
-/// Few datagrams at good and bad places in memory. The kernel copies slowly into a buffer that begins shortly after
-/// the payload, both modulo a page.
-fn placement() -> Vec<Row> {
+/// Few datagrams, from separate payloads.
+fn few() -> Vec<Row> {
     let sizes = [1, 2, 4, 8, 16, 54].map(|each| (each, 1200));
     let sizes = sizes.into_iter().chain([200, 600, 1472].map(|payload| (8, payload)));
-    let load = |workload, (each, payload)| Load { slots: 16, ..Load::new(workload, payload, each) };
-    let ways = ["mmsg list", "quinn-udp copied"];
-    let mut rows: Vec<_> = sizes.map(|s| of(ways, load("few", s), Some(1.03))).collect();
-    let placed = |buffer, buffer_len, payload, load| {
-        let place = Some(Place { buffer, buffer_len, payload });
-        Load { place, ..load }
-    };
-    let beside_page = |way, load, promise| {
-        let name = format!("{way}{} / of whole pages", described(&load));
-        between(name, promise, [(way, load), (way, placed(0, 65_536, 0, load))])
-    };
-    let coalesced = Load { slots: 1, metadata: true, ..load("borrowed", (8, 1200)) };
-    // The caller places these buffers, so there is no promise.
-    for at in [1, 16, 32, 48, 64, 80, 128] {
-        rows.push(beside_page("mmsg borrowed", placed(at, 65_536, 0, coalesced), None));
-    }
-    let single = Load { slots: 8, ..coalesced };
-    rows.push(beside_page("mmsg borrowed", placed(0, 65_535, 0, single), None));
-    for at in [1, 16, 64] {
-        let odd = placed(0, 65_536, at, load("few", (8, 1200)));
-        let ways = ["mmsg list", "mmsg segments"];
-        rows.extend(ways.map(|way| beside_page(way, odd, Some(1.1))));
-    }
-    rows
+    let load = |(each, payload)| Load { slots: 16, ..Load::new("few", payload, each) };
+    sizes.map(|s| of(["mmsg list", "quinn-udp copied"], load(s), Some(1.03))).collect()
 }
 
 /// A load with ECN bits beside the same load without.
@@ -249,16 +226,13 @@ fn row(
 }
 
 fn described(load: &Load) -> String {
-    let Load { workload, payload, dests, each, slots, metadata, place } = load;
+    let Load { workload, payload, dests, each, slots, metadata } = load;
     let ecn = if *metadata { ", ECN" } else { "" };
-    let place = place.map_or(String::new(), |Place { buffer, buffer_len, payload }| {
-        format!(", {buffer_len} B at {buffer} from {payload}")
-    });
     match *workload {
         "ready" | "interleaved" => {
-            format!(", {workload} {dests} x {each} x {payload} B{ecn}{place}")
+            format!(", {workload} {dests} x {each} x {payload} B{ecn}")
         }
-        _ => format!(", {dests} x {each} x {payload} B, {slots} slots{ecn}{place}"),
+        _ => format!(", {dests} x {each} x {payload} B, {slots} slots{ecn}"),
     }
 }
 

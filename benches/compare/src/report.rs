@@ -1,11 +1,10 @@
-//! Writes two pages about a run: a short one with charts, and one with every table.
+//! Writes the page about a run, with its charts.
 
 mod charts;
 mod goals;
 mod loads;
 mod markdown;
 mod page;
-mod record;
 mod tables;
 
 use std::fs;
@@ -16,16 +15,13 @@ use tables::Measured;
 
 pub fn write(from: &Path, to: &Path) -> io::Result<()> {
     let measured = Measured::read(from)?;
-    let record = Path::new("record").join(measured.version());
-    fs::create_dir_all(to.join(&record))?;
-    for (file, chart) in charts::all(&measured) {
+    let goals = goals::judged(&measured);
+    fs::create_dir_all(to)?;
+    for (file, chart) in charts::all(&measured)? {
         fs::write(to.join(file), chart)?;
     }
-    let goals = goals::judged(&measured);
-    let record = record.join("benchmarks.md");
     fs::write(to.join("benchmarks.md"), page::text(&measured, &goals))?;
-    fs::write(to.join(&record), record::text(&measured))?;
-    println!("wrote benchmarks.md, its charts and {}", record.display());
+    println!("wrote benchmarks.md and its charts");
     // The figures of a test run mean nothing.
     if measured.about("extent") != "test" {
         for goal in goals.iter().filter(|goal| goal.met < goal.of) {

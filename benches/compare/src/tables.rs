@@ -16,7 +16,6 @@ pub struct Tables {
     allocations: BufWriter<File>,
     echo: BufWriter<File>,
     tokio: BufWriter<File>,
-    flood: BufWriter<File>,
     folder: PathBuf,
 }
 
@@ -66,7 +65,6 @@ impl Tables {
                 "tokio.csv",
                 "runtime,sockets,in flight,way,cpu ns,calls,low ratio,ratio,high ratio",
             )?,
-            flood: table("flood.csv", "way,datagrams,most datagrams,late ms,late ms p99")?,
             folder,
         })
     }
@@ -102,15 +100,9 @@ impl Tables {
         )
     }
 
-    /// What a flooded socket leaves to the other tasks.
-    pub fn flooded(&mut self, way: &str, figures: [f64; 4]) -> io::Result<()> {
-        let [median, most, late, p99] = figures;
-        writeln!(self.flood, "{way},{median:.0},{most:.0},{late:.2},{p99:.2}")
-    }
-
     pub fn finish(&mut self) -> io::Result<()> {
-        let Self { times, allocations, echo, tokio, flood, .. } = self;
-        for table in [times, allocations, echo, tokio, flood] {
+        let Self { times, allocations, echo, tokio, .. } = self;
+        for table in [times, allocations, echo, tokio] {
             table.flush()?;
         }
         let name = self.folder.file_name().unwrap_or_default().to_string_lossy();

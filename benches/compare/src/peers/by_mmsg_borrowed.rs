@@ -9,7 +9,7 @@ use mmsg::{BatchSocket, Ecn, SendMeta, SendMsg};
 
 use super::Peer;
 use super::by_mmsg::{expect_metadata, metadata_of};
-use crate::load::{Datagram, Load, split_buffers};
+use crate::load::{COALESCED_LEN, Datagram, Load, split_buffers};
 use crate::wire::Wire;
 
 pub struct Borrowed {
@@ -18,7 +18,7 @@ pub struct Borrowed {
     /// Destination, contents, and the segment size of a GSO batch.
     transmits: Vec<(SocketAddr, &'static [u8], Option<u16>)>,
     /// The receive buffers back to back, and the length of each.
-    memory: (&'static mut [u8], usize),
+    memory: &'static mut [u8],
 }
 
 impl Peer for Borrowed {
@@ -46,7 +46,7 @@ impl Peer for Borrowed {
 
     #[inline(always)]
     fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
-        let (mut buffers, len) = split_buffers(self.memory.0, self.memory.1);
+        let (mut buffers, len) = split_buffers(self.memory, COALESCED_LEN);
         let socket = self.far[dest].on(&wire.far[dest]);
         let received = socket.recv_slices(&mut buffers[..len], &mut |_, message| {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");

@@ -1,15 +1,16 @@
-//! quinn-udp, and noq-udp with the same types: a `Transmit` for each datagram or each GSO batch, and `recv` into as many buffers as datagrams wait,
-//! at most `BATCH_SIZE`, which is 32.
+//! quinn-udp: a `Transmit` for each datagram or each GSO batch, and `recv` into as many buffers as datagrams wait, at most
+//! `BATCH_SIZE`, which is 32.
 //!
-//! Both enable ECN bits, destinations and timestamps. This file disables timestamps, with which quinn-udp 0.6.3 has too
+//! It enables ECN bits, destinations and timestamps. This file disables timestamps, with which quinn-udp 0.6.3 has too
 //! little control space for the ECN bits of a coalesced message, and the others where the load has no metadata, so that
-//! the kernel does the same work for all ways. They still write ECN bits of zero into each message. `try_send`
+//! the kernel does the same work for all ways. It still writes ECN bits of zero into each message. `try_send`
 //! hides no error.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 
-use super::udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+
 use crate::load::{self, COALESCED_LEN, Datagram, Load, SLOT_LEN};
 use crate::peers::Peer;
 use crate::wire::Wire;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
 use super::Peer;
-use crate::load::{Datagram, Load, MAX_BUFFERS, split_buffers};
+use crate::load::{COALESCED_LEN, Datagram, Load, MAX_BUFFERS, split_buffers};
 use crate::wire::Wire;
 
 pub struct Borrowed {
@@ -15,7 +15,7 @@ pub struct Borrowed {
     far: Vec<UdpSocketState>,
     /// Destination, contents, and the segment size of a GSO batch.
     transmits: Vec<(SocketAddr, &'static [u8], Option<u16>)>,
-    memory: (&'static mut [u8], usize),
+    memory: &'static mut [u8],
 }
 
 impl Peer for Borrowed {
@@ -45,7 +45,7 @@ impl Peer for Borrowed {
 
     #[inline(always)]
     fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
-        let (mut buffers, len) = split_buffers(self.memory.0, self.memory.1);
+        let (mut buffers, len) = split_buffers(self.memory, COALESCED_LEN);
         let mut metas = [RecvMeta::default(); MAX_BUFFERS];
         let socket = UdpSockRef::from(&wire.far[dest]);
         let received = self.far[dest].recv(socket, &mut buffers[..len], &mut metas);

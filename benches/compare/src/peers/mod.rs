@@ -5,36 +5,16 @@
 //! datagrams (512 in the workload "idle"). The turn reads source, address and length of each payload and, if enabled,
 //! ECN bits and destination. No receive waits: the datagrams have arrived.
 
-mod by_binger;
 mod by_mmsg;
 mod by_mmsg_borrowed;
 mod by_mmsg_offload;
 mod by_nix;
+mod by_quinn;
 mod by_quinn_borrowed;
 mod by_raw;
 mod by_std;
 pub mod one;
 mod raw_calls;
-
-/// quinn-udp.
-#[path = "."]
-mod quinn {
-    use quinn_udp as udp;
-
-    #[allow(clippy::duplicate_mod)] // The types of the two crates have the same names.
-    #[path = "by_quinn.rs"]
-    pub mod by;
-}
-
-/// noq-udp.
-#[path = "."]
-mod noq {
-    use noq_udp as udp;
-
-    #[allow(clippy::duplicate_mod)] // The types of the two crates have the same names.
-    #[path = "by_quinn.rs"]
-    pub mod by;
-}
 
 use std::io;
 use std::time::Duration;
@@ -66,13 +46,11 @@ pub fn names(load: &Load) -> &'static [&'static str] {
 }
 
 /// The ways of the workload "ready".
-pub const READY: [&str; 10] = [
+pub const READY: [&str; 8] = [
     "raw GSO",
     "quinn-udp GSO",
     "mmsg segments",
     "quinn-udp copied",
-    "noq-udp GSO",
-    "noq-udp copied",
     "mmsg list",
     "mmsg send_each",
     "mmsg queue",
@@ -80,17 +58,14 @@ pub const READY: [&str; 10] = [
 ];
 
 /// The ways of the other workloads.
-pub const WAYS: [&str; 12] = [
+pub const WAYS: [&str; 9] = [
     "std",
     "nix",
     "quinn-udp",
-    "noq-udp",
-    "binger-udp",
     "raw",
     "mmsg RecvMsg",
     "mmsg RecvBatch",
     "quinn-udp GSO",
-    "noq-udp GSO",
     "raw GSO",
     "mmsg Offload",
 ];
@@ -100,15 +75,11 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
     match name {
         "std" => made::<by_std::Std>(load),
         "nix" => made::<by_nix::Nix>(load),
-        "quinn-udp" => made::<quinn::by::Single>(load),
-        "noq-udp" => made::<noq::by::Single>(load),
-        "noq-udp GSO" => made::<noq::by::Segmented>(load),
-        "noq-udp copied" => made::<noq::by::Copied<false>>(load),
-        "binger-udp" => made::<by_binger::Binger>(load),
-        "quinn-udp copied" => made::<quinn::by::Copied<false>>(load),
-        "quinn-udp stored" => made::<quinn::by::Copied<true>>(load),
+        "quinn-udp" => made::<by_quinn::Single>(load),
+        "quinn-udp copied" => made::<by_quinn::Copied<false>>(load),
+        "quinn-udp stored" => made::<by_quinn::Copied<true>>(load),
         "quinn-udp borrowed" => made::<by_quinn_borrowed::Borrowed>(load),
-        "quinn-udp GSO" => made::<quinn::by::Segmented>(load),
+        "quinn-udp GSO" => made::<by_quinn::Segmented>(load),
         "raw" => made::<by_raw::Plain>(load),
         "raw GSO" => made::<by_raw::Gso>(load),
         "raw GSO scattered" => made::<by_raw::ScatteredGso>(load),

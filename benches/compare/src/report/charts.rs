@@ -1,234 +1,142 @@
 //! The charts, as SVG. Each has a background of its own: it reads the same on a light and on a dark page.
 
-use std::fmt::Write;
+use std::io;
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::loads::{self, SHOWN};
 use super::markdown::figure;
 use super::tables::{Measured, middle};
 
-/// Width and height, and the edges of the plot.
-const SIZE: [f64; 2] = [920.0, 460.0];
-const LEFT: f64 = 84.0;
-const RIGHT: f64 = 900.0;
-const TOP: f64 = 84.0;
-const BOTTOM: f64 = 400.0;
-const PAPER: &str = "#fafaf7";
-const INK: &str = "#282c34";
-const RULE: &str = "#dededa";
+const SIZE: (u32, u32) = (920, 460);
+const PAPER: RGBColor = RGBColor(250, 250, 247);
 
 /// Colours that most colour-blind people can tell apart; ours are the blue ones.
-fn colour(way: &str) -> &'static str {
-    match way {
-        "std" => "#787878",
-        "tokio" => "#009e73",
-        "nix" => "#cc79a7",
-        "quinn-udp" => "#e69f00",
-        "quinn-udp GSO" => "#d55e00",
-        "mmsg Offload" => "#003e74",
-        _ => "#0080be",
-    }
+fn colour(way: &str) -> RGBColor {
+    let [r, g, b] = match way {
+        "std" => [0x78, 0x78, 0x78],
+        "nix" => [0xcc, 0x79, 0xa7],
+        "quinn-udp" => [0xe6, 0x9f, 0x00],
+        "quinn-udp GSO" => [0xd5, 0x5e, 0x00],
+        "mmsg Offload" => [0x00, 0x3e, 0x74],
+        _ => [0x00, 0x80, 0xbe],
+    };
+    RGBColor(r, g, b)
 }
+
+/// A way, its label, and its value for each load.
+type Series = ((&'static str, &'static str), Vec<Option<f64>>);
 
 /// The charts by the names of their files.
-pub fn all(measured: &Measured) -> [(&'static str, String); 3] {
-    [
-        ("ns-per-datagram.svg", over_batch(measured)),
-        ("speed-up.svg", speed_up(measured)),
-        ("echo.svg", echo(measured)),
-    ]
+pub fn all(measured: &Measured) -> io::Result<[(&'static str, String); 2]> {
+    let charts = [over_batch(measured), speed_up(measured)];
+    let [over_batch, speed_up] = charts.map(|chart| chart.map_err(io::Error::other));
+    Ok([("ns-per-datagram.svg", over_batch?), ("speed-up.svg", speed_up?)])
 }
 
-/// CPU time per datagram over the size of the batch, both logarithmic.
-fn over_batch(measured: &Measured) -> String {
-    let ways = [[("std", "std")].as_slice(), &SHOWN].concat();
+type Drawn = Result<String, DrawingAreaErrorKind<io::Error>>;
+
+/// CPU time per datagram over the size of the batch.
+fn over_batch(measured: &Measured) -> Drawn {
     let loads = measured
         .times
         .iter()
         .filter(|(load, _)| (load.workload, load.payload, load.metadata) == ("batch", 1200, false));
-    let loads: Vec<_> = loads.map(|(load, rounds)| (load.each, rounds)).collect();
-    let mut chart = Chart::new(
-        "CPU time to send and receive a datagram of 1,200 bytes over loopback (logarithmic)",
-        &ways,
-    );
-    let times =
-        loads.iter().flat_map(|(_, rounds)| ways.iter().map(|(way, _)| middle(rounds, way)));
-    let scale = Scale::log(times.flatten());
-    chart.values(&scale, "ns per datagram");
-    let last = loads.len().saturating_sub(1).max(1) as f64;
-    let x = |i: usize| LEFT + 20.0 + i as f64 / last * (RIGHT - LEFT - 40.0);
-    for (i, (each, _)) in loads.iter().enumerate() {
-        chart.text([x(i), BOTTOM + 20.0], 14, "middle", &each.to_string());
-    }
-    chart.text([(LEFT + RIGHT) / 2.0, BOTTOM + 44.0], 15, "middle", "datagrams per batch");
-    for (way, _) in ways {
-        let points = loads.iter().enumerate();
-        let points =
-            points.filter_map(|(i, (_, rounds))| Some((x(i), scale.y(middle(rounds, way)?))));
-        chart.line(points, colour(way));
-    }
-    chart.done()
+    let (sizes, rounds): (Vec<_>, Vec<_>) =
+        loads.map(|(load, rounds)| (load.each.to_string(), rounds)).unzip();
+    let ways = [&[("std", "std")][..], &SHOWN].concat();
+    let values = |way| rounds.iter().map(|rounds| middle(rounds, way)).collect();
+    let series: Vec<_> = ways.into_iter().map(|way| (way, values(way.0))).collect();
+    draw(
+        "CPU time to send and receive a datagram of 1,200 bytes over loopback",
+        ["datagrams per batch", "ns per datagram, logarithmic"],
+        &sizes,
+        &series,
+        false,
+    )
 }
 
 /// How many times as fast as std, by load.
-fn speed_up(measured: &Measured) -> String {
-    let mut chart = Chart::new("How many times as fast as std, by load (logarithmic)", &SHOWN);
-    let rows = loads::one_thread(measured);
-    let groups: Vec<_> = rows.into_iter().map(|row| (row.name, row.speed_ups)).collect();
-    let scale = Scale::log(groups.iter().flat_map(|(_, speed_ups)| speed_ups).copied().flatten());
-    chart.values(&scale, "speed-up over std");
-    chart.bars(&groups, &SHOWN, &scale, 1.0);
-    chart.done()
+fn speed_up(measured: &Measured) -> Drawn {
+    let rows = loads::all(measured);
+    let names: Vec<_> = rows.iter().map(|row| row.name.to_string()).collect();
+    let values = |i: usize| rows.iter().map(|row| row.speed_ups[i]).collect();
+    let series: Vec<_> = SHOWN.into_iter().enumerate().map(|(i, way)| (way, values(i))).collect();
+    let title = "How many times as fast as std, by load";
+    draw(title, ["", "speed-up over std, logarithmic"], &names, &series, true)
 }
 
-/// The datagrams that single-threaded echo servers return per second of CPU time.
-fn echo(measured: &Measured) -> String {
-    let ways = [
-        ("std", "std"),
-        ("tokio", "tokio"),
-        ("mmsg", "mmsg"),
-        ("mmsg Offload", "mmsg with Offload"),
-    ];
-    let groups =
-        measured.echo.iter().filter(|(echo, _)| echo.threads == 1).map(|(echo, rounds)| {
-            let load = if echo.load == "GSO" { "GSO batches" } else { "single datagrams" };
-            let net = if echo.net == "veth" { "virtual Ethernet" } else { "loopback" };
-            ([load, net], ways.map(|(way, _)| Some(middle(rounds, way)? / 1e3)).to_vec())
-        });
-    let mut groups: Vec<_> = groups.collect();
-    groups.sort_by_key(|([load, net], _)| (*load == "GSO batches", *net));
-    let all = groups.iter().flat_map(|(_, rates)| rates).flatten();
-    let high = all.fold(1.0, |high, rate| rate.max(high)) * 1.1;
-    let mut chart =
-        Chart::new("Datagrams of 1,200 bytes that an echo server of one thread returns", &ways);
-    let scale = Scale { low: 0.0, high, log: false };
-    chart.values(&scale, "thousands per second of CPU time");
-    chart.bars(&groups, &ways, &scale, 0.0);
-    chart.done()
-}
-
-/// The vertical axis.
-struct Scale {
-    low: f64,
-    high: f64,
-    log: bool,
-}
-
-impl Scale {
-    /// Logarithmic, with some room around all values.
-    fn log(values: impl Iterator<Item = f64>) -> Self {
-        let bounds = |(low, high): (f64, f64), value| (low.min(value), high.max(value));
-        let (low, high) = values.fold((f64::MAX, 1.0), bounds);
-        Self { low: 0.75 * low.min(high), high: 1.5 * high, log: true }
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        let on = |value: f64| if self.log { value.max(self.low).ln() } else { value };
-        let share = (on(value) - on(self.low)) / (on(self.high) - on(self.low));
-        BOTTOM - share * (BOTTOM - TOP)
-    }
-
-    /// Round values: 1, 2, 5, 10 ..., or five steps.
-    fn ticks(&self) -> Vec<f64> {
-        let round =
-            (-1..9).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)));
-        if self.log {
-            return round.filter(|tick| (self.low..=self.high).contains(tick)).collect();
-        }
-        let mut steps = round.filter(|step| self.high / step < 6.0);
-        let step = steps.next().unwrap_or(self.high);
-        (0..6).map(|i| f64::from(i) * step).filter(|tick| *tick <= self.high).collect()
-    }
-}
-
-struct Chart(String);
-
-impl Chart {
-    /// Paper, a title, and a legend below it.
-    fn new(title: &str, ways: &[(&str, &str)]) -> Self {
-        let [width, height] = SIZE;
-        let mut chart = Self(format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-             font-family=\"sans-serif\" fill=\"{INK}\">\n"
-        ));
-        chart.rect([0.0, 0.0], SIZE, PAPER);
-        chart.text([20.0, 30.0], 19, "start", title);
-        let mut x = 20.0;
-        for (way, label) in ways {
-            chart.rect([x, 48.0], [14.0, 12.0], colour(way));
-            chart.text([x + 20.0, 59.0], 14, "start", label);
-            // Wide enough for any sans-serif font.
-            x += 44.0 + 7.8 * label.len() as f64;
+/// Lines with dots, or groups of bars that begin at 1 and have their figures. The vertical axis is logarithmic.
+fn draw(
+    title: &str,
+    [x_unit, y_unit]: [&str; 2],
+    names: &[String],
+    series: &[Series],
+    bars: bool,
+) -> Drawn {
+    let values = || series.iter().flat_map(|(_, values)| values).flatten().copied();
+    let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(1.0, f64::max));
+    let mut svg = String::new();
+    {
+        let paper = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        paper.fill(&PAPER)?;
+        let mut chart = ChartBuilder::on(&paper)
+            .caption(title, ("sans-serif", 22))
+            .margin(14)
+            .x_label_area_size(48)
+            .y_label_area_size(64)
+            .build_cartesian_2d(
+                -0.5..names.len() as f64 - 0.5,
+                (0.75 * low..2.0 * high).log_scale(),
+            )?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(TRANSPARENT)
+            .x_labels(names.len() + 1)
+            .x_label_formatter(&|x| names.get(*x as usize).cloned().unwrap_or_default())
+            .y_label_formatter(&|y| figure(*y))
+            .label_style(("sans-serif", 16))
+            .x_desc(x_unit)
+            .y_desc(y_unit)
+            .draw()?;
+        let width = 0.86 / series.len() as f64;
+        for (i, ((way, label), values)) in series.iter().enumerate() {
+            let colour = colour(way);
+            let points = values.iter().enumerate().filter_map(|(x, y)| Some((x as f64, (*y)?)));
+            let drawn = if bars {
+                let left = i as f64 * width - 0.43;
+                let figures = points.clone().map(|(x, y)| {
+                    let style = TextStyle::from(("sans-serif", 11))
+                        .pos(Pos::new(HPos::Center, VPos::Bottom));
+                    Text::new(figure(y), (x + left + width / 2.0, y.max(1.0)), style)
+                });
+                chart.draw_series(figures)?;
+                chart.draw_series(points.map(|(x, y)| {
+                    Rectangle::new([(x + left, 1.0), (x + left + width * 0.9, y)], colour.filled())
+                }))?
+            } else {
+                chart.draw_series(
+                    points.clone().map(|point| Circle::new(point, 4, colour.filled())),
+                )?;
+                chart.draw_series(LineSeries::new(points, colour.stroke_width(3)))?
+            };
+            drawn.label(*label).legend(move |(x, y)| {
+                Rectangle::new([(x, y - 6), (x + 14, y + 6)], colour.filled())
+            });
         }
         chart
+            .configure_series_labels()
+            .position(if bars {
+                SeriesLabelPosition::UpperRight
+            } else {
+                SeriesLabelPosition::LowerLeft
+            })
+            .label_font(("sans-serif", 16))
+            .background_style(PAPER)
+            .draw()?;
+        paper.present()?;
     }
-
-    fn rect(&mut self, [x, y]: [f64; 2], [width, height]: [f64; 2], fill: &str) {
-        let size = format!("width=\"{width:.1}\" height=\"{height:.1}\"");
-        let _ = writeln!(self.0, "<rect x=\"{x:.1}\" y=\"{y:.1}\" {size} fill=\"{fill}\"/>");
-    }
-
-    fn text(&mut self, [x, y]: [f64; 2], size: u32, anchor: &str, words: &str) {
-        let at = format!("x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\"");
-        let _ = writeln!(self.0, "<text {at}>{words}</text>");
-    }
-
-    fn line(&mut self, points: impl Iterator<Item = (f64, f64)>, colour: &str) {
-        let (mut line, mut dots) = (String::new(), String::new());
-        for (x, y) in points {
-            let _ = write!(line, "{x:.1},{y:.1} ");
-            let _ =
-                writeln!(dots, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\"/>");
-        }
-        let stroke = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2.5\"");
-        let _ = write!(self.0, "<polyline points=\"{}\" {stroke}/>\n{dots}", line.trim_end());
-    }
-
-    /// The vertical axis, with rules and its unit.
-    fn values(&mut self, scale: &Scale, unit: &str) {
-        for tick in scale.ticks() {
-            let words =
-                if tick.fract() == 0.0 { figure(tick).replace(".0", "") } else { figure(tick) };
-            self.rect([LEFT, scale.y(tick)], [RIGHT - LEFT, 1.0], RULE);
-            self.text([LEFT - 8.0, scale.y(tick) + 5.0], 14, "end", &words);
-        }
-        let middle = (TOP + BOTTOM) / 2.0;
-        let turn = format!("<g transform=\"translate(22 {middle}) rotate(-90)\">");
-        let _ = writeln!(
-            self.0,
-            "{turn}<text font-size=\"15\" text-anchor=\"middle\">{unit}</text></g>"
-        );
-    }
-
-    /// Groups of bars that begin at `base`, with their figures, and a label of two lines below each group.
-    fn bars(
-        &mut self,
-        groups: &[([&str; 2], Vec<Option<f64>>)],
-        ways: &[(&str, &str)],
-        scale: &Scale,
-        base: f64,
-    ) {
-        let group_width = (RIGHT - LEFT) / groups.len().max(1) as f64;
-        let width = group_width * 0.86 / ways.len() as f64;
-        self.rect([LEFT, scale.y(base)], [RIGHT - LEFT, 1.0], INK);
-        for (g, (name, values)) in groups.iter().enumerate() {
-            let left = LEFT + g as f64 * group_width;
-            for (i, ((way, _), value)) in ways.iter().zip(values).enumerate() {
-                let Some(value) = *value else { continue };
-                let x = left + group_width * 0.07 + i as f64 * width;
-                let [high, low] = [value.max(base), value.min(base)].map(|value| scale.y(value));
-                self.rect([x, high], [width * 0.9, low - high], colour(way));
-                let y = if value < base { low + 14.0 } else { high - 4.0 };
-                self.text([x + width * 0.45, y], 11, "middle", &figure(value));
-            }
-            for (line, words) in name.iter().enumerate() {
-                let at = [left + group_width / 2.0, BOTTOM + 20.0 + 18.0 * line as f64];
-                self.text(at, 14, "middle", words);
-            }
-        }
-    }
-
-    fn done(mut self) -> String {
-        self.0.push_str("</svg>\n");
-        self.0
-    }
+    Ok(svg)
 }

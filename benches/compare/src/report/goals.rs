@@ -4,7 +4,7 @@ use super::tables::{Echo, Measured, ratio};
 use crate::load::Load;
 
 /// Ratios nearer to 1 than this are ties.
-pub const TIE: f64 = 0.03;
+const TIE: f64 = 0.03;
 
 /// A goal, and how many of its ratios meet it.
 pub struct Goal {
@@ -60,7 +60,7 @@ pub fn judged(measured: &Measured) -> Vec<Goal> {
     for row in &measured.xnet {
         if ["mmsg RecvMsg", "mmsg RecvBatch"].contains(&&*row.way) {
             let words = row.way.trim_start_matches("mmsg ");
-            xnet.see(Some(row.wall_ratio), format!("{words}, batch of {}, 15 B", row.batch));
+            xnet.see(Some(row.ratio), format!("{words}, batch of {}, 15 B", row.batch));
         }
     }
     let says = "echo server, single datagrams: 1.3 times the rate of std and tokio";
@@ -88,7 +88,7 @@ pub fn judged(measured: &Measured) -> Vec<Goal> {
 }
 
 /// The load in words.
-pub fn title(load: &Load) -> String {
+fn title(load: &Load) -> String {
     let Load { metadata, workload, payload, dests, each, slots, .. } = load;
     let meta = if *metadata { ", ECN and destination" } else { "" };
     match *workload {
@@ -99,7 +99,7 @@ pub fn title(load: &Load) -> String {
     }
 }
 
-pub fn place(echo: &Echo) -> String {
+fn place(echo: &Echo) -> String {
     let Echo { net, load, threads } = echo;
     let load = if load == "GSO" { "GSO batches" } else { "single datagrams" };
     let threads = if *threads == 1 { "1 thread".into() } else { format!("{threads} threads") };

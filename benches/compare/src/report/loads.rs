@@ -1,6 +1,6 @@
-//! The loads on the short page and in its charts.
+//! The loads in the page's first table and in its chart.
 
-use super::tables::{Measured, middle, ratio};
+use super::tables::{Echo, Measured, middle, ratio};
 use crate::load::Load;
 
 /// The ways shown beside std, with their labels.
@@ -12,28 +12,28 @@ pub const SHOWN: [(&str, &str); 5] = [
     ("mmsg Offload", "mmsg with Offload"),
 ];
 
-/// A load and its label: workload, payload bytes, datagrams to each destination, and the two parts of the label.
-type Named = (&'static str, usize, usize, [&'static str; 2]);
+/// A load and its label: workload, payload bytes, datagrams to each destination, and the label.
+type Named = (&'static str, usize, usize, &'static str);
 const NAMED: [Named; 7] = [
-    ("batch", 15, 1, ["one at a time", "15 bytes"]),
-    ("batch", 15, 64, ["batches of 64", "15 bytes"]),
-    ("batch", 1200, 64, ["batches of 64", "1,200 bytes"]),
-    ("bulk", 1280, 64, ["bulk", "1,280 bytes"]),
-    ("fan-out", 1200, 1, ["to 32 peers", "1 to each"]),
-    ("fan-out", 1200, 16, ["to 32 peers", "16 to each"]),
-    ("idle", 15, 1, ["room for 512", "1 waiting"]),
+    ("batch", 15, 1, "1 x 15 B"),
+    ("batch", 15, 64, "64 x 15 B"),
+    ("batch", 1200, 64, "64 x 1,200 B"),
+    ("bulk", 1280, 64, "bulk"),
+    ("fan-out", 1200, 1, "32 peers x 1"),
+    ("fan-out", 1200, 16, "32 peers x 16"),
+    ("idle", 15, 1, "1 in 512"),
 ];
 
 pub struct Row {
-    pub name: [&'static str; 2],
+    pub name: &'static str,
     /// std's nanoseconds per datagram.
     pub by_std: Option<f64>,
     /// The speed of each way in [`SHOWN`], as a multiple of std's.
     pub speed_ups: Vec<Option<f64>>,
 }
 
-/// The measured single-threaded loads.
-pub fn one_thread(measured: &Measured) -> Vec<Row> {
+/// The measured loads of one thread, and its echo servers over loopback.
+pub fn all(measured: &Measured) -> Vec<Row> {
     let row = |(workload, payload, each, name): Named| {
         let is_it = |load: &Load| {
             (load.workload, load.payload, load.each, load.metadata)
@@ -43,22 +43,16 @@ pub fn one_thread(measured: &Measured) -> Vec<Row> {
         let speed_ups = SHOWN.iter().map(|(way, _)| ratio(rounds, "std", way)).collect();
         Some(Row { name, by_std: middle(rounds, "std"), speed_ups })
     };
-    NAMED.into_iter().filter_map(row).collect()
-}
-
-/// The single-threaded echo servers over loopback.
-pub fn echo(measured: &Measured) -> Vec<Row> {
-    let servers = measured.echo.iter().filter(|(echo, _)| echo.net == "loopback");
-    let servers = servers.filter(|(echo, _)| echo.threads == 1);
-    let row = |load, words| {
-        let (_, rounds) = servers.clone().find(|(echo, _)| echo.load == load)?;
+    let echo = |(load, name)| {
+        let is_it = |echo: &Echo| (&*echo.net, &*echo.load, echo.threads) == ("loopback", load, 1);
+        let (_, rounds) = measured.echo.iter().find(|(echo, _)| is_it(echo))?;
         let ours = |way: &str| ratio(rounds, way, "std");
         Some(Row {
-            name: ["echo server", words],
+            name,
             by_std: middle(rounds, "std").map(|rate| 1e9 / rate),
             speed_ups: vec![None, None, ours("mmsg"), None, ours("mmsg Offload")],
         })
     };
-    let rows = [row("single", "single datagrams"), row("GSO", "GSO batches")];
-    rows.into_iter().flatten().collect()
+    let echoes = [("single", "echo"), ("GSO", "echo, GSO")].into_iter().filter_map(echo);
+    NAMED.into_iter().filter_map(row).chain(echoes).collect()
 }

@@ -1,4 +1,4 @@
-//! Markdown for both pages: the benchmarks and the record.
+//! Tables and figures in Markdown.
 
 use std::fmt::Write;
 

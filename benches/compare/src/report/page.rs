@@ -1,4 +1,4 @@
-//! The short page.
+//! The page.
 
 use super::goals::Goal;
 use super::loads::{self, Row, SHOWN};
@@ -6,12 +6,11 @@ use super::markdown::{about, figure, or_dash, table};
 use super::tables::Measured;
 
 pub fn text(measured: &Measured, goals: &[Goal]) -> String {
-    let mut page = include_str!("page.md").replace("VERSION", measured.version());
-    let rows = loads::one_thread(measured).into_iter().chain(loads::echo(measured));
-    let rows = rows.map(|Row { name, by_std, speed_ups }| {
+    let mut page = include_str!("page.md").to_string();
+    let rows = loads::all(measured).into_iter().map(|Row { name, by_std, speed_ups }| {
         let by_std = or_dash(by_std, figure);
         let speed_ups = speed_ups.into_iter().map(|times| or_dash(times, figure));
-        [name.join(", "), by_std].into_iter().chain(speed_ups).collect()
+        [name.to_string(), by_std].into_iter().chain(speed_ups).collect()
     });
     let head: Vec<_> =
         ["load", "std, ns"].into_iter().chain(SHOWN.map(|(_, label)| label)).collect();
@@ -34,7 +33,7 @@ pub fn text(measured: &Measured, goals: &[Goal]) -> String {
     page
 }
 
-/// Servers with few datagrams in flight, and the neighbours of a flooded one.
+/// Servers with few datagrams in flight.
 fn on_tokio(page: &mut String, measured: &Measured) {
     if measured.tokio.is_empty() {
         return;
@@ -54,7 +53,4 @@ fn on_tokio(page: &mut String, measured: &Measured) {
     let head = ["load", "server", "ns", "calls", "beside the first"];
     let caption = "The server's CPU time and system calls per datagram, and the ratio of its time";
     table(page, caption, &head, rows);
-    let head = ["receives by", "datagrams", "most", "ms late", "p99"];
-    let caption = "Datagrams between two turns of another task, and the lateness of a 2 ms timer";
-    table(page, caption, &head, measured.flood.clone());
 }

@@ -19,10 +19,8 @@ pub struct Echo {
 pub struct XnetRow {
     pub batch: usize,
     pub way: String,
-    pub wall: f64,
-    pub wall_ratio: f64,
-    pub cpu_ratio: f64,
-    pub allocations: f64,
+    /// Elapsed time, divided by the other's.
+    pub ratio: f64,
 }
 
 /// For each way, one value per round.
@@ -37,13 +35,9 @@ pub struct Measured {
     pub allocations: BTreeMap<Load, BTreeMap<String, f64>>,
     /// Echoed datagrams per second of the server's CPU time.
     pub echo: BTreeMap<Echo, Rounds>,
-    /// Datagrams lost, and datagrams sent by the load.
-    pub lost: BTreeMap<Echo, (f64, f64)>,
     pub xnet: Vec<XnetRow>,
     /// Servers on tokio: the cells of each row.
     pub tokio: Vec<Vec<String>>,
-    /// What a flooded socket leaves to other tasks: the cells of each row.
-    pub flood: Vec<Vec<String>>,
 }
 
 /// The rows of a table, without its header.
@@ -76,7 +70,6 @@ fn load(row: &[String]) -> io::Result<Load> {
         dests,
         each,
         slots,
-        place: None,
     })
 }
 
@@ -84,12 +77,6 @@ impl Measured {
     /// A line of `about.csv`.
     pub fn about(&self, what: &str) -> &str {
         self.about.get(what).map_or("unknown", String::as_str)
-    }
-
-    /// The version of this crate that was measured.
-    pub fn version(&self) -> &str {
-        let mut packages = self.about("packages").split("; ");
-        packages.find_map(|package| package.strip_prefix("mmsg ")).unwrap_or("unknown")
     }
 
     pub fn read(folder: &Path) -> io::Result<Self> {
@@ -108,15 +95,11 @@ impl Measured {
         }
         measured.read_echo(folder)?;
         measured.tokio = rows_if_any(folder, "tokio.csv")?;
-        measured.flood = rows_if_any(folder, "flood.csv")?;
         for row in rows_if_any(folder, "xnet.csv")? {
             measured.xnet.push(XnetRow {
                 batch: number(&row, 0)?,
                 way: number(&row, 1)?,
-                wall: number(&row, 2)?,
-                wall_ratio: number(&row, 4)?,
-                cpu_ratio: number(&row, 5)?,
-                allocations: number(&row, 6)?,
+                ratio: number(&row, 4)?,
             });
         }
         Ok(measured)
@@ -126,10 +109,7 @@ impl Measured {
         for row in rows(folder, "echo.csv")? {
             let echo =
                 Echo { net: number(&row, 0)?, load: number(&row, 1)?, threads: number(&row, 2)? };
-            let [datagrams, lost, cpu]: [f64; 3] =
-                [number(&row, 5)?, number(&row, 6)?, number(&row, 7)?];
-            let all = self.lost.entry(echo.clone()).or_default();
-            *all = (all.0 + lost, all.1 + datagrams + lost);
+            let [datagrams, cpu]: [f64; 2] = [number(&row, 5)?, number(&row, 7)?];
             let ways = self.echo.entry(echo).or_default();
             ways.entry(number(&row, 3)?).or_default().push(datagrams / (cpu / 1e9));
         }

@@ -1,11 +1,10 @@
-//! What a server on tokio pays: echo servers with few or many datagrams in flight, a thousand sockets with a datagram
-//! each, and what a flooded socket leaves to the other tasks of its runtime.
+//! What a server on tokio pays: echo servers with few or many datagrams in flight, and a thousand sockets with a datagram
+//! each.
 //!
 //! `compare tokio` measures all of it. The servers of a load are processes that run at the same time and take turns. A
 //! figure is the server's CPU time per datagram, beside that of tokio's own calls in the same round.
 
 mod calls;
-mod flood;
 pub mod servers;
 
 use std::io;
@@ -50,9 +49,6 @@ pub fn run(filter: &str, extent: Extent, tables: &mut Tables) -> io::Result<()> 
                 in_turn(flavor, sockets, in_flight, &pace, tables)?;
             }
         }
-    }
-    if "flood".contains(filter) {
-        flood::run(extent, tables)?;
     }
     Ok(())
 }

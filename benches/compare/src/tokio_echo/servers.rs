@@ -11,8 +11,6 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use binger_udp::batch::{RecvBatchRaw, SendBatchRaw};
-use binger_udp::{BingerUdp, Config};
 use mmsg::{AsyncBatchSocket, BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
@@ -53,9 +51,8 @@ impl Flavor {
 pub fn ways(flavor: Flavor, sockets: usize) -> Vec<&'static str> {
     match flavor {
         Flavor::Blocking => vec!["std", "mmsg", "mmsg Offload"],
-        // binger-udp answers some of 1,000 sockets and then none.
         _ if sockets > 1 => vec!["tokio", "quinn-udp", "mmsg", "mmsg one batch", "mmsg Offload"],
-        _ => vec!["tokio", "quinn-udp", "binger-udp", "mmsg", "mmsg Offload"],
+        _ => vec!["tokio", "quinn-udp", "mmsg", "mmsg Offload"],
     }
 }
 
@@ -187,7 +184,6 @@ pub fn task(way: &str, socket: UdpSocket, few: bool) -> Task {
     match way {
         "tokio" => Box::pin(by_tokio(socket)),
         "quinn-udp" => Box::pin(by_quinn_udp(socket, slots(quinn_udp::BATCH_SIZE))),
-        "binger-udp" => Box::pin(by_binger_udp(socket, slots(SLOTS))),
         "mmsg" => {
             Box::pin(
                 async move { by_mmsg(own(socket)?, RecvBatch::new(slots(SLOTS), SLOT_LEN)).await },
@@ -249,38 +245,6 @@ async fn by_quinn_udp(socket: UdpSocket, slots: usize) -> io::Result<Infallible>
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     sent => break sent?,
                 }
-            }
-        }
-    }
-}
-
-thread_local! {
-    /// Cannot move to another thread, so a task cannot keep it while it waits.
-    static REPLIES: RefCell<SendBatchRaw> = RefCell::new(SendBatchRaw::with_capacity(SLOTS));
-}
-
-async fn by_binger_udp(socket: UdpSocket, slots: usize) -> io::Result<Infallible> {
-    socket.set_nonblocking(true)?;
-    let socket = BingerUdp::from_std(socket, Config::default())?;
-    let mut received = RecvBatchRaw::with_capacity(slots, SLOT_LEN);
-    let reply = |received: &RecvBatchRaw| {
-        REPLIES.with_borrow_mut(|replies| {
-            replies.clear();
-            for i in 0..received.len() {
-                let pushed = replies.push(received.data(i), Some(received.addr(i)));
-                pushed.map_err(|error| io::Error::other(format!("{error:?}")))?;
-            }
-            socket.try_send_batch(replies)
-        })
-    };
-    loop {
-        received.clear();
-        socket.recv_batch(&mut received).await?;
-        // Loopback takes all replies or none: a full socket is met by its first.
-        while let Err(error) = reply(&received) {
-            match error.kind() {
-                io::ErrorKind::WouldBlock => socket.writable().await?,
-                _ => return Err(error),
             }
         }
     }
