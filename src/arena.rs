@@ -41,8 +41,7 @@ pub(crate) const MAX_COPIES: usize = 128 << 10;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// With an [`Offload`](crate::Offload) an arena calls the plain socket inside: it forms no GSO batches and counts nothing.
-/// With GRO on, give each message 65,535 bytes.
+/// `MmsgBuf` ignores an [`Offload`](crate::Offload): no GSO, no counters. With GRO on, give each message 65,535 bytes.
 ///
 /// An arena can move to another thread, but not while it is borrowed:
 ///

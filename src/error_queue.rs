@@ -32,8 +32,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket, Flags};
 ///   with [`set_recv_buffer`](crate::options::set_recv_buffer), or send and drain fewer at a time.
 /// - `sendmmsg` may hide an error once its first message is sent: then only the report tells.
 /// - This host may report [`Event::TooBig`] several times for one datagram, since the crate tries it more than once, and each
-///   `EMSGSIZE` of a send queues one, too. They have no [`offender`](Report::offender): do not count these, but their `mtu`
-///   holds. A router reports a datagram that it drops at most once.
+///   `EMSGSIZE` of a send queues one, too. Such reports have no [`offender`](Report::offender). Do not count them; their
+///   `mtu` is valid. A router reports a datagram that it drops at most once.
 ///
 /// ```
 /// use mmsg::Ancillary;

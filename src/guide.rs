@@ -1,23 +1,25 @@
-//! How to choose, to size and to react.
+//! The guide: how to choose, to size and to react. These modules contain text only.
 //!
-//! - [`cookbook`]: a recipe for each kind of program
-//! - [`choosing`]: which type for which program
-//! - [`batches`]: how many messages to offer, and how long a slot is
-//! - [`memory`]: what is allocated, when, and how to free it; where a buffer should begin
-//! - [`cores`]: a socket for each core, or several threads behind one
-//! - [`back_pressure`]: when the socket accepts no more
-//! - [`vpn`]: what a WireGuard node gains, and what limits it
-//! - [`metadata`]: what can be received and set with a message, by platform
-//! - [`real_networks`]: settings for real networks, and figures to look at
-//! - [`kernels`]: what each Linux release has, and which ones the tests ran on
-//! - `tokio`, with the feature `tokio`: calls without waiting, hand-written futures, errors
-//! - [`errors`]: what errors mean and what to do
-//! - [`migration`]: from std, tokio, nix, quinn and quinn-udp
-//! - [`porting`]: under a protocol library with a socket trait of its own
-//!
-//! These modules contain text only.
+//! Begin with the [`cookbook`], which has a recipe for each kind of program, or with [`migration`] if the program exists.
+//! The page `tokio` needs the feature `tokio`.
+
+// What the pages link to `AsyncBatchSocket` by, with and without it.
+#[cfg(feature = "tokio")]
+macro_rules! async_link {
+    () => {
+        "[`AsyncBatchSocket`]: crate::AsyncBatchSocket"
+    };
+}
+#[cfg(not(feature = "tokio"))]
+macro_rules! async_link {
+    () => {
+        "[`AsyncBatchSocket`]: https://docs.rs/mmsg/latest/mmsg/trait.AsyncBatchSocket.html"
+    };
+}
 
 #[doc = include_str!("../docs/guide/cookbook.md")]
+#[doc = ""]
+#[doc = async_link!()]
 pub mod cookbook {}
 
 #[doc = include_str!("../docs/guide/choosing.md")]
@@ -55,7 +57,11 @@ pub mod tokio {}
 pub mod errors {}
 
 #[doc = include_str!("../docs/guide/migration.md")]
+#[doc = ""]
+#[doc = async_link!()]
 pub mod migration {}
 
 #[doc = include_str!("../docs/guide/porting.md")]
+#[doc = ""]
+#[doc = async_link!()]
 pub mod porting {}

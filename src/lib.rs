@@ -2,9 +2,10 @@
 //!
 //! New here? The [`guide`] has a cookbook by kind of program and says what to choose. The [`prelude`] has the traits to import.
 //!
-//! [`BatchSocket`] adds batch calls to the datagram sockets of std, socket2 and mio, and to any other through its descriptor.
-//! `AsyncBatchSocket` adds them to tokio's sockets, as futures. The calls use `recvmmsg` and `sendmmsg` where the system has
-//! them. macOS, iOS and Windows move one message a system call; [`Backend::current`] says which calls are in use.
+//! [`BatchSocket`] adds batch calls to the UDP and Unix datagram sockets of std, socket2 and mio, and to others through their
+//! descriptor. [`AsyncBatchSocket`] adds them to tokio's sockets, as futures. The calls use `recvmmsg` and `sendmmsg` where
+//! the system has them. On macOS, iOS and Windows each system call moves one message; [`Backend::current`] says which calls
+//! are in use.
 //!
 //! ```no_run
 //! use mmsg::{Ancillary, RecvBatch, prelude::*};
@@ -56,7 +57,7 @@
 //! | read ICMP errors and transmit timestamps | [`drain_errors`](error_queue::drain_errors) |
 //! | keep header memory yourself | [`MmsgBuf`] |
 //! | set fragmentation, buffers, pacing | [`options`] |
-//! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
+//! | wait in a task instead of a thread | [`AsyncBatchSocket`], with the feature `tokio` |
 //! | QUIC with [quinn](https://docs.rs/quinn) | `mmsg_quinn::TokioRuntime`, in the crate [mmsg-quinn](https://docs.rs/mmsg-quinn) |
 //! | QUIC with [noq](https://docs.rs/noq), iroh's | `mmsg_noq::TokioRuntime`, in the crate [mmsg-noq](https://docs.rs/mmsg-noq) |
 //! | quinn-udp's API | the crate [mmsg-quinn-udp](https://docs.rs/mmsg-quinn-udp) |
@@ -69,7 +70,7 @@
 //! - A call is one system call of up to 1,024 messages. `Ok(n)`: the first `n` have moved. `Err`: none has, and the error is
 //!   the kernel's for the first message. [`BatchSocket`] has the details.
 //! - Payload memory belongs to the caller, a `RecvBatch` or a `SendQueue`. Each thread keeps memory for headers, which grows
-//!   with its largest batch. Once it has grown, no call allocates, unless it is nested in two others.
+//!   with its largest batch. After that, calls do not allocate, except a call made in a closure of a call made in a closure.
 //! - Nothing that a peer sends makes a call panic, allocate, leak or loop.
 //!
 //! # Waiting
@@ -103,7 +104,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! tokio's sockets have futures instead, with the feature `tokio`: see `AsyncBatchSocket`.
+//! tokio's sockets have futures instead, with the feature `tokio`: see [`AsyncBatchSocket`].
 //!
 //! # Features
 //!
@@ -129,6 +130,11 @@
 //! | a buffer is smaller than requested (`buffer`, `asked`, `in_force`) | warn |
 //! | the system has no multi-message calls: one message a call (`error`) | warn |
 
+#![cfg_attr(
+    not(feature = "tokio"),
+    doc = "",
+    doc = "[`AsyncBatchSocket`]: https://docs.rs/mmsg/latest/mmsg/trait.AsyncBatchSocket.html"
+)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 

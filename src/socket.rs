@@ -64,9 +64,10 @@ pub(crate) use implementations::forward;
 /// - A call makes one `recvmmsg` or `sendmmsg` of at most 1,024 messages, or with [`Backend::Msg`](crate::Backend::Msg) one
 ///   for each message. [`Offload`](crate::Offload) makes more after a short send or a rejected GSO batch.
 /// - A receive waits for its first message only. A send waits for each message: a write timeout bounds each wait.
-/// - `Ok(n)`: the first `n` messages have moved, the others have not. A count may be short for any reason: call again
+/// - `Ok(n)`: the first `n` messages have moved, the others have not. Fewer messages than offered may move; call again
 ///   with the rest.
-/// - `Ok(0)`, if you offered any, means shut down. (A Unix socket then returns empty messages.)
+/// - If you offered at least one message, `Ok(0)` means that the socket was shut down. (A Unix socket then returns empty
+///   messages.)
 /// - A call allocates only if it is the largest of its thread so far, or nested three deep in closures of
 ///   [`recv_slices`](Self::recv_slices).
 ///

@@ -36,7 +36,7 @@ pub struct RecvMeta {
     pub destination: Option<IpAddr>,
     /// This host's own address for the message: equal to `destination`, or for IPv4 multicast and
     /// broadcast the address to reply from (`ipi_spec_dst`). `None` for IPv6 multicast. In the same form as `destination`.
-    /// A host accepts datagrams to any of its addresses by any interface, so it may belong to another one than `interface`.
+    /// The address may belong to another interface than `interface` (weak host model).
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, and for IPv6 macOS, the BSDs and Windows.
     #[doc(alias = "ipi_spec_dst")]
     pub local: Option<IpAddr>,

@@ -50,8 +50,8 @@ use crate::sys::{self, AsSocket};
 ///
 /// # What it changes
 ///
-/// - Below the socket a GSO batch stays whole: a full queue of a device or a virtual router drops all of it, and with
-///   [`ERRORS`](crate::Ancillary::ERRORS) a refused batch makes one report.
+/// - The network stack treats a GSO batch as one packet: a full queue drops all of it, and one ICMP error stands for all of
+///   it.
 /// - `send_batch` may make more system calls: two for each rejected GSO batch, to learn the error and to go on. After a
 ///   rejection, longer segments to the same destination go singly for the rest of the call. After eight destinations with
 ///   rejections, segments of the smallest rejected size or longer go singly to all others, and after 16 rejections

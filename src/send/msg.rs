@@ -170,7 +170,7 @@ impl<'a> SendMsg<'a> {
 
     /// Makes a [reply](crate::Datagram::reply) leave by the interface that its request came by, where two interfaces lead to
     /// one network: discovery by multicast, a host with two cables. The reply to a group leaves from an address of that
-    /// interface. Without it, the kernel's routes decide both, except from link-local addresses.
+    /// interface. Without it the routing table chooses interface and source address, unless the source is link-local.
     ///
     /// Use it only for peers on the link: an IPv4 host beyond a router that the interface has no route to does not get the
     /// reply, and no error says so. (For IPv6, Linux then takes another interface.) It needs

@@ -60,8 +60,8 @@ impl SendQueue {
     /// batches if the destinations alternate: a, b, c, a, b, c.
     ///
     /// The datagrams to each destination stay in order. A flush groups everything pushed since the previous flush or
-    /// [`discard_front`](Self::discard_front) began, and sends it before later pushes. It sorts first. Each datagram takes a
-    /// few bytes more, which do not count against the bound.
+    /// [`discard_front`](Self::discard_front) began, and sends it before later pushes. Grouping sorts the
+    /// datagrams and needs four bytes for each, not counted in the bound.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg, SendQueue};

@@ -59,12 +59,12 @@ use crate::socket::{BatchSocket, is_temporary};
 /// # What the futures do
 ///
 /// - A receive waits for its first message, a send until the socket accepts one. No future returns `WouldBlock`.
-/// - An error of the socket, such as `ConnectionRefused`, wakes a waiting receive, which returns the error. While reports
-///   wait in the [error queue](crate::error_queue), a receive looks for one every 4 ms.
+/// - An error of the socket, such as `ConnectionRefused`, wakes a waiting receive, which returns the error. While the
+///   [error queue](crate::error_queue) is not empty, a waiting receive polls the socket every 4 ms.
 /// - After an ICMP error tokio no longer reports when a full socket has space: a send then sleeps for 4 ms and tries
 ///   again. See [the guide](crate::guide::tokio#after-an-error).
 /// - Each datagram costs one unit of the task's cooperative budget, as with tokio's own calls. A call takes its whole
-///   batch, and the next one yields: between two turns of another task at most tokio's 128 datagrams pass, and one batch.
+///   batch, and the next one yields: another task waits for at most 128 datagrams and one batch.
 /// - A future allocates only if its call is the largest of its thread so far. That of [`send_each`](Self::send_each) also
 ///   allocates for the messages that a full socket does not take.
 ///
