@@ -12,7 +12,7 @@
 
 #[allow(dead_code, unused_imports)]
 #[path = "shared_sender.rs"]
-mod shared_sender;
+pub mod shared_sender;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -15,12 +15,7 @@ use tokio::net::UdpSocket;
 #[path = "../../examples/one_at_a_time.rs"]
 mod one_at_a_time;
 
-#[allow(dead_code)]
-#[path = "../../examples/shared_sender.rs"]
-mod shared_sender;
-
-use one_at_a_time::OneAtATime;
-use shared_sender::Sender;
+use one_at_a_time::{OneAtATime, shared_sender::Sender};
 
 async fn bound() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a loopback socket");
