@@ -23,7 +23,7 @@ pub(crate) const MAX_COPIES: usize = 128 << 10;
 ///
 /// The calls of [`BatchSocket`](crate::BatchSocket) use an arena of their thread. Keep one of your own to decide where that
 /// memory lives and when it is freed. It grows to the largest batch so far, at most 1,024 messages, and never shrinks. Sends
-/// and receives use separate memory: about 700 bytes a message in each direction, of which a call without control data
+/// and receives use separate memory: about 700 bytes per message in each direction, of which a call without control data
 /// touches up to 200.
 ///
 /// ```

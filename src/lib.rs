@@ -4,7 +4,7 @@
 //!
 //! [`BatchSocket`] adds batch calls to the UDP and Unix datagram sockets of std, socket2 and mio, and to others through their
 //! descriptor. [`AsyncBatchSocket`] adds them to tokio's sockets, as futures. The calls use `recvmmsg` and `sendmmsg` where
-//! the system has them. On macOS, iOS and Windows each system call moves one message; [`Backend::current`] says which calls
+//! the system has them. On macOS, iOS, NetBSD and Windows each system call moves one; [`Backend::current`] says which calls
 //! are in use.
 //!
 //! ```no_run
@@ -128,7 +128,7 @@
 //! | the kernel rejected a GSO batch: GSO is off for a minute (`error`, `segment_size`, `off_for`) | warn |
 //! | the kernel rejected a segment size: the datagrams went one by one (`error`, `segment_size`) | debug |
 //! | a buffer is smaller than requested (`buffer`, `asked`, `in_force`) | warn |
-//! | the system has no multi-message calls: one message a call (`error`) | warn |
+//! | the system has no multi-message calls: one message per call (`error`) | warn |
 
 #![cfg_attr(
     not(feature = "tokio"),
