@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::SocketAddr;
 
-use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMeta, RecvMsg, SendMsg, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMeta, RecvMsg, SendMsg};
 use proptest::prelude::*;
 
 use common::sockets::udp4;
-use common::{errno, no_failure, numbered, would_block};
+use common::{errno, msgs, no_failure, numbered, queue_of, would_block};
 
 /// Doubles use no backend.
 const BACKEND: Option<mmsg::Backend> = None;
@@ -92,13 +92,9 @@ impl BatchSocket for Short {
 #[test]
 fn short_counts_do_not_lead_to_short_calls() {
     let (calls, data) = (Short::default(), numbered(512, 8));
-    assert_eq!(calls.send_each(messages(&data), no_failure).expect("it takes some"), 512);
+    assert_eq!(calls.send_each(msgs(&data), no_failure).expect("it takes some"), 512);
     // A chunk of 256 takes three calls.
     assert_eq!(calls.0.get(), 6);
-}
-
-fn messages(data: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
-    data.iter().map(|data| SendMsg::new(data)).collect()
 }
 
 #[test]
@@ -167,10 +163,7 @@ fn a_double_may_give_coalesced_messages() {
 #[test]
 fn a_double_is_flushed_in_order_and_keeps_the_rest() {
     let data = numbered(1_000, 8);
-    let mut queue = SendQueue::new(1 << 20);
-    for msg in messages(&data) {
-        queue.push(&msg).expect("there is space");
-    }
+    let mut queue = queue_of(msgs(&data));
     let double = Double::default();
     let mut done = 0;
     for capacity in [1, 255, 256, 257, 31, 200] {
@@ -197,7 +190,7 @@ fn a_double_sends_each_and_reports_failures() {
     let double = Double::with_capacity(1_000);
     let mut failed = Vec::new();
     let mut note = |index, error: io::Error| failed.push((index, error.kind()));
-    let done = double.send_each(messages(&data), &mut note).expect("there is space");
+    let done = double.send_each(msgs(&data), &mut note).expect("there is space");
     assert_eq!(done, 100);
     assert_eq!(failed, [0, 1, 50, 99].map(|index| (index, ErrorKind::InvalidInput)));
     let good: Vec<_> = data.iter().filter(|data| *data != BAD).cloned().collect();
@@ -207,9 +200,9 @@ fn a_double_sends_each_and_reports_failures() {
     double.capacity.set(10);
     let mut failed = Vec::new();
     let mut note = |index, _| failed.push(index);
-    assert_eq!(double.send_each(messages(&data), &mut note).expect("ten are taken"), 12);
+    assert_eq!(double.send_each(msgs(&data), &mut note).expect("ten are taken"), 12);
     assert_eq!(failed, [0, 1]);
-    let nothing = double.send_each(messages(&data[12..]), |_, _| ());
+    let nothing = double.send_each(msgs(&data[12..]), |_, _| ());
     assert!(would_block(nothing));
 }
 
@@ -281,19 +274,17 @@ fn the_provided_methods_need_little_stack() {
         assert_eq!(received.expect("more is there"), 16);
     };
     let send_each = || {
-        let sent = double().send_each(messages(&data), no_failure);
+        let sent = double().send_each(msgs(&data), no_failure);
         assert_eq!(sent.expect("there is space"), 300);
     };
     let flush = || {
-        let mut queue = SendQueue::new(1 << 20);
-        data.iter().for_each(|data| queue.push(&SendMsg::new(data)).expect("there is space"));
+        let mut queue = queue_of(msgs(&data));
         assert_eq!(double().flush(&mut queue).expect("there is space"), 300);
     };
     let through_dyn = || {
-        let (double, mut queue) = (double(), SendQueue::new(1 << 20));
+        let (double, mut queue) = (double(), queue_of(msgs(&data)));
         let socket: &dyn BatchSocket = &double;
-        assert_eq!(socket.send_each(messages(&data), no_failure).expect("there is space"), 300);
-        data.iter().for_each(|data| queue.push(&SendMsg::new(data)).expect("there is space"));
+        assert_eq!(socket.send_each(msgs(&data), no_failure).expect("there is space"), 300);
         double.capacity.set(300);
         let failed = |_: &SendMsg<'_>, error| panic!("{error}");
         assert_eq!(socket.flush_each(&mut queue, failed).expect("there is space"), 300);
@@ -324,14 +315,13 @@ fn an_error_behind_the_first_datagrams_ends_a_flush_with_a_count() {
         }
     }
     let (socket, data) = (Once::default(), numbered(300, 8));
-    let mut queue = SendQueue::new(1 << 20);
-    messages(&data).iter().for_each(|msg| queue.push(msg).expect("there is space"));
+    let mut queue = queue_of(msgs(&data));
     assert_eq!(socket.flush(&mut queue).expect("the first call takes them"), 256);
     assert_eq!((socket.0.get(), queue.len()), (2, 44));
     assert_eq!(socket.flush(&mut queue).expect("the rest is taken"), 44);
 
     let (socket, mut failed) = (Once::default(), Vec::new());
-    let done = socket.send_each(messages(&data), |i, error| failed.push((i, error.kind())));
+    let done = socket.send_each(msgs(&data), |i, error| failed.push((i, error.kind())));
     assert_eq!(done.expect("the socket takes messages"), 300);
     assert_eq!(failed, [(256, ErrorKind::ConnectionRefused)]);
 }
@@ -470,8 +460,7 @@ proptest! {
             Err(error) => prop_assert!(is_about_no_message(error.kind()) && failed == 0),
         }
 
-        let mut queue = SendQueue::new(1 << 20);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("it is ample"));
+        let mut queue = queue_of(&msgs);
         for _ in 0..3 {
             let before = queue.len();
             let liar = Liar::new(&answers, before + 1);

@@ -20,6 +20,9 @@ mod plain;
 mod seccomp;
 #[cfg(all(target_os = "linux", feature = "tokio"))]
 mod tokio;
+#[cfg(target_os = "linux")]
+#[path = "../common/veth.rs"]
+mod veth;
 mod way;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

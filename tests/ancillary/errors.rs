@@ -1,18 +1,19 @@
-//! Which calls return ICMP errors while the error queue is on, on loopback.
+//! Which calls return ICMP errors while the error queue is on, on loopback, and the errors that the guide lists.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::sockets::settle_answers;
-use crate::common::{no_failure, would_block};
+use crate::common::{code, no_failure, would_block};
 use crate::kit::receive::payloads;
 use crate::kit::{
-    TIME_LIMIT, addr, at, dual_stack, enable_all, in_error, refusing, reports, summary, udp4, udp6,
+    TIME_LIMIT, addr, any6, at, dual_stack, enable_all, in_error, refusing, reports, summary, udp4,
+    udp6,
 };
 use mmsg::error_queue::{Event, Report, drain_errors};
-use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg};
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMeta, SendMsg};
 
 /// A sender with `ERRORS` on, an open and a closed destination. There is one for IPv4, one for IPv6, and a dual-stack
 /// sender with IPv4 destinations.
@@ -232,4 +233,35 @@ fn reports_are_off_unless_asked_for() {
     }
     assert_eq!(payloads(&open, 3), [b"good"; 3]);
     assert_eq!(drain_errors(&from, &mut [Report::EMPTY; 4]).expect("it is a socket"), 0);
+}
+
+fn to(dest: impl Into<SocketAddr>) -> SendMsg<'static> {
+    SendMsg::to(dest.into(), b"data")
+}
+
+#[test]
+fn errors_are_those_that_the_guide_lists() {
+    let (v4, v6, only_v6) = (udp4(), udp6(), any6(true));
+    let (dest4, dest6) = (addr(&v4), addr(&v6));
+    let meta = SendMeta::new();
+    let source = |ip: &str| meta.with_source(ip.parse().expect("an address"));
+    let foreign = [source("192.0.2.77"), source("2001:db8::77")];
+    let no_device = meta.with_interface(1_000_000);
+    let mapped = ([0, 0, 0, 0, 0, 0xffff, 0x7f00, 1], 9);
+    for (what, from, msg, expected) in [
+        ("no destination", &v4, SendMsg::new(b"data"), libc::EDESTADDRREQ),
+        ("no destination", &v6, SendMsg::new(b"data"), libc::EDESTADDRREQ),
+        ("IPv6 from an IPv4 socket", &v4, to(dest6), libc::EAFNOSUPPORT),
+        ("IPv4 from an IPv6-only socket", &only_v6, to(dest4), libc::ENETUNREACH),
+        ("IPv4-mapped from an IPv6-only socket", &only_v6, to(mapped), libc::ENETUNREACH),
+        ("IPv4 from a socket bound to ::1", &v6, to(dest4), libc::ENETUNREACH),
+        ("port 0", &v4, to(([127, 0, 0, 1], 0)), libc::EINVAL),
+        ("port 0", &v6, to((Ipv6Addr::LOCALHOST, 0)), libc::EINVAL),
+        ("no such interface", &v4, to(dest4).with_meta(&no_device), libc::ENODEV),
+        ("no such interface", &v6, to(dest6).with_meta(&no_device), libc::ENODEV),
+        ("foreign source", &v4, to(dest4).with_meta(&foreign[0]), libc::ENETUNREACH),
+        ("foreign source", &v6, to(dest6).with_meta(&foreign[1]), libc::EINVAL),
+    ] {
+        assert_eq!(code(from.send_batch(&[msg])), expected, "{what}");
+    }
 }

@@ -4,7 +4,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod errors;
-mod guide;
 mod kit;
 mod options;
 mod receive;
@@ -13,6 +12,8 @@ mod reports;
 mod routes;
 mod send;
 mod sockets;
+#[path = "../common/veth.rs"]
+mod veth;
 
 /// Tests that need a certain backend select it themselves.
 const BACKEND: Option<mmsg::Backend> = None;

@@ -78,7 +78,7 @@ fn hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
     let client = near.bind("10.9.1.1:0");
     client.set_broadcast(true).expect("it is a flag");
     let server = far.bind("0.0.0.0:0");
-    let device = far.within(|| {
+    let device = far.enter(|| {
         let device = index("far0");
         server
             .join_multicast_v4(&Ipv4Addr::new(239, 7, 7, 7), &Ipv4Addr::new(10, 9, 1, 2))
@@ -102,7 +102,7 @@ fn hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
     enable_all(&server, Ancillary::DEST | Ancillary::HOP_LIMIT);
     let mut all_nodes: SocketAddr = at("ff02::1", &server);
     if let SocketAddr::V6(all_nodes) = &mut all_nodes {
-        all_nodes.set_scope_id(near.within(|| index("near0")));
+        all_nodes.set_scope_id(near.enter(|| index("near0")));
     }
     client.send_batch(&[ask(all_nodes)]).expect("it is taken");
     let got = one(&server);
@@ -144,7 +144,7 @@ fn answers(hosts: &[Host; 2], group: IpAddr, near: [&str; 2], far: [&str; 2]) ->
     let any = if group.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let server = hosts[1].bind(any);
     enable_all(&server, Ancillary::DEST);
-    hosts[1].within(|| {
+    hosts[1].enter(|| {
         for cable in ["far0", "far1"] {
             let socket = socket2::SockRef::from(&server);
             let by_index = socket2::InterfaceIndexOrAddress::Index(index(cable));
@@ -159,7 +159,7 @@ fn answers(hosts: &[Host; 2], group: IpAddr, near: [&str; 2], far: [&str; 2]) ->
     let mut batch = RecvBatch::new(16, 64);
     for (cable, (from, to)) in near.iter().zip(far).enumerate() {
         let ip = |text: &str| -> IpAddr { text.parse().expect("an address") };
-        let client = hosts[0].within(|| {
+        let client = hosts[0].enter(|| {
             let device = index(&format!("near{cable}"));
             let scope = if from.starts_with("fe80") { device } else { 0 };
             let mut local = SocketAddr::new(ip(from), 0);
@@ -179,7 +179,7 @@ fn answers(hosts: &[Host; 2], group: IpAddr, near: [&str; 2], far: [&str; 2]) ->
         for dest in [group, ip(to)] {
             let mut dest = SocketAddr::new(dest, addr(&server).port());
             if let SocketAddr::V6(dest) = &mut dest {
-                dest.set_scope_id(hosts[0].within(|| index(&format!("near{cable}"))));
+                dest.set_scope_id(hosts[0].enter(|| index(&format!("near{cable}"))));
             }
             let mut count = 0;
             // The first ones wait for the devices and the neighbours.
@@ -281,7 +281,7 @@ fn a_reply_takes_the_route_unless_the_interface_is_asked_for() {
         assert_eq!(server.recv_into(&mut batch).expect("it arrives"), 1);
         let question = batch.iter().next().expect("it came");
         assert_eq!(question.meta().local, Some(ip(asked)));
-        assert_eq!(question.meta().interface, Some(far.within(|| index("far0"))));
+        assert_eq!(question.meta().interface, Some(far.enter(|| index("far0"))));
         let reply = |data| question.reply(data).expect("it has a source");
         let replies = [reply(b"lost").by_interface(), reply(b"by the route")];
         // IPv6 falls back to the route; IPv4 asks for the neighbour on a link that does not have it.
@@ -290,7 +290,7 @@ fn a_reply_takes_the_route_unless_the_interface_is_asked_for() {
         assert_eq!(client.recv_into(&mut batch).expect("it arrives"), 1);
         let got = batch.iter().next().expect("it came");
         assert_eq!(got.data(), [&b"lost"[..], b"by the route"][first]);
-        assert_eq!(got.meta().interface, Some(near.within(|| index("near1"))));
+        assert_eq!(got.meta().interface, Some(near.enter(|| index("near1"))));
         assert!(server.take_error().expect("it is a socket").is_none());
     }
 }

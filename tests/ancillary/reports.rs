@@ -63,7 +63,7 @@ fn a_link_local_reporter_has_its_scope() {
     let at = |port| {
         SocketAddr::from(SocketAddrV6::new("fe80::77".parse().expect("it is one"), port, 0, 1))
     };
-    let (from, closed) = host.within(|| (bind(at(0)), bind(at(0))));
+    let (from, closed) = host.enter(|| (bind(at(0)), bind(at(0))));
     closed.connect(addr(&closed)).expect("it hears only itself");
     enable_all(&from, Ancillary::ERRORS);
     // The kernel limits how often a host sends ICMP errors.

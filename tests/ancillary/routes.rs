@@ -104,7 +104,7 @@ fn an_answer_to_a_link_local_address_leaves_by_its_interface() {
     enable_all(&socket, Ancillary::DEST);
     for device in ["a0", "a1"] {
         let client = asking.bind("[::]:0");
-        let to = format!("[fe80::2%{}]:{}", asking.within(|| index(device)), addr(&socket).port());
+        let to = format!("[fe80::2%{}]:{}", asking.enter(|| index(device)), addr(&socket).port());
         client.connect(to.parse::<SocketAddr>().expect("an address")).expect("there is a route");
         client.send(b"question").expect("it is taken");
         let got = one(&socket);

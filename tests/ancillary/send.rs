@@ -3,13 +3,13 @@
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 
+use crate::common::{fails_alone, queue_of};
 use crate::kit::receive::{Way, one, payloads};
 use crate::kit::{addr, at, bind, dual_stack, enable_all, index, ip, udp4, udp6};
 use mmsg::control::{CONTROL_SPACE, ControlBuf};
 use mmsg::errors::PushError;
 use mmsg::{
-    Ancillary, BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, SendMeta, SendMsg, SendQueue,
-    TransmitClock,
+    Ancillary, BatchSocket, Ecn, Offload, RecvBatch, SendMeta, SendMsg, SendQueue, TransmitClock,
 };
 
 fn with_source(text: &str) -> SendMeta {
@@ -210,33 +210,14 @@ fn now() -> u64 {
 /// Calls that must reject `bad` at every position and send the messages before it.
 #[track_caller]
 fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
-    assert_rejected_by_calls(from, to, good, bad);
-    let mut queue = SendQueue::new(1 << 16);
-    for msg in [good, bad, good] {
-        queue.push(&msg).expect("there is space");
-    }
+    fails_alone(from, to, [good, bad], None);
+    let mut queue = queue_of([good, bad, good]);
     assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
     assert_invalid(from.flush(&mut queue));
     assert_eq!(queue.front().map(|msg| msg.meta()), Some(bad.meta()));
     assert!(queue.discard_front());
     assert_eq!(from.flush(&mut queue).expect("the last is good"), 1);
     assert_eq!(payloads(to, 2), [b"good"; 2]);
-}
-
-/// The same for messages that a queue does not accept.
-#[track_caller]
-fn assert_rejected_by_calls(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
-    assert_invalid(from.send_batch(&[bad]));
-    assert_invalid(from.send_batch(&[bad, good]));
-    assert_eq!(from.send_batch(&[good, bad, good]).expect("the first is good"), 1);
-    assert_eq!(from.send_batch(&[good, good, good, bad]).expect("three are good"), 3);
-    let mut failed = Vec::new();
-    let done = from.send_each([bad, good, bad, bad, good], |index, error| {
-        failed.push((index, error.kind()));
-    });
-    assert_eq!(done.expect("the socket takes datagrams"), 5);
-    assert_eq!(failed, [0, 2, 3].map(|index| (index, ErrorKind::InvalidInput)));
-    assert_eq!(payloads(to, 1 + 3 + 2), [b"good"; 6]);
 }
 
 #[track_caller]
@@ -262,7 +243,7 @@ fn invalid_options_are_rejected_before_the_send() {
         let payload = vec![0; CONTROL_SPACE - header];
         control.push(77, 77, &payload).expect("it just fits");
         let both = good.with_meta(&tos).with_control(&control);
-        assert_rejected_by_calls(&from, &to, good, both);
+        fails_alone(&from, &to, [good, both], None);
         from.connect(dest).expect("connecting only stores the peer");
         let connected = SendMsg::new(b"good");
         assert_rejected(&from, &to, connected, connected.with_meta(&with_source(wrong[0])));
@@ -383,7 +364,7 @@ fn an_option_that_is_set_twice_is_an_error() {
         (reply.with_meta(&meta).with_control(&tos), "level 0, type 1"),
         (reply.with_ecn(Ecn::Ect0).with_control(&tos), "level 0, type 1"),
     ] {
-        assert_rejected_by_calls(&server, &client, reply, bad);
+        fails_alone(&server, &client, [reply, bad], None);
         let error = server.send_batch(&[bad]).expect_err("it is set twice");
         assert!(error.to_string().contains(named), "{error}");
     }

@@ -1,5 +1,6 @@
 //! Receiving, for tests of something else.
 
+use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 
 use mmsg::{BatchSocket, Datagram, RecvBatch, RecvMsg};
@@ -73,3 +74,29 @@ pub fn recv_msgs(memory: &mut [Vec<u8>]) -> Vec<RecvMsg<'_>> {
 pub fn data_of(msgs: &[RecvMsg<'_>]) -> Vec<Vec<u8>> {
     msgs.iter().map(|msg| msg.data().to_vec()).collect()
 }
+
+/// A way to receive once, with space for 64 messages of 64 bytes. Returns the payloads.
+pub type Receive = fn(&dyn BatchSocket) -> io::Result<Vec<Vec<u8>>>;
+
+/// All ways to receive.
+pub const RECEIVES: [Receive; 3] = [
+    |socket| {
+        let mut memory = memory(64, 64);
+        let mut msgs = recv_msgs(&mut memory);
+        let count = socket.recv_batch(&mut msgs)?;
+        Ok(data_of(&msgs[..count]))
+    },
+    |socket| {
+        let mut batch = RecvBatch::new(64, 64);
+        let count = socket.recv_into(&mut batch)?;
+        assert_eq!(batch.message_count(), count);
+        Ok(batch.iter().map(|datagram| datagram.data().to_vec()).collect())
+    },
+    |socket| {
+        let mut memory = memory(64, 64);
+        let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+        let mut got = Vec::new();
+        socket.recv_slices(&mut buffers, &mut |_, message| got.push(message.data().to_vec()))?;
+        Ok(got)
+    },
+];

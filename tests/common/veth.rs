@@ -1,14 +1,17 @@
-//! Two network namespaces, connected by a pair of virtual Ethernet devices.
+//! Network namespaces, connected by pairs of virtual Ethernet devices.
+//!
+//! A namespace has no name and lives as long as its [`Host`], so nothing is left behind however the test ends.
 
 // Each test binary uses only a part.
 #![allow(dead_code)]
 
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::mem;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::process::Command;
+use std::panic::resume_unwind;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,37 +28,127 @@ pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// Another of its addresses, for routes that a test makes.
 pub const FAR_ROUTED: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);
 
+/// A network namespace.
+pub struct Host(File);
+
+impl Host {
+    /// A new namespace with loopback up, after these `ip` commands. Prints why and returns `None` if the process may
+    /// not make one or there is no `ip`.
+    pub fn new(test: &str, commands: &[&str]) -> Option<Self> {
+        let made = thread::spawn(|| {
+            // SAFETY: it takes no pointers; it changes the namespace of this thread only.
+            if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            File::open("/proc/thread-self/ns/net")
+        });
+        let made = made.join().expect("it does not panic");
+        let host = match made {
+            Ok(file) => Self(file),
+            Err(error) => {
+                skip(test, format_args!("no network namespace: {error}"));
+                return None;
+            }
+        };
+        if let Err(error) = Command::new("ip").arg("-V").output() {
+            skip(test, format_args!("no ip tool: {error}"));
+            return None;
+        }
+        host.ip(&["link set lo up"]);
+        host.ip(commands);
+        Some(host)
+    }
+
+    /// Runs `call` in a thread inside the namespace. Sockets that it makes stay there.
+    pub fn enter<R: Send>(&self, call: impl FnOnce() -> R + Send) -> R {
+        let fd = self.0.as_raw_fd();
+        let entered = move || {
+            // SAFETY: it takes no pointers; it changes the namespace of this thread only.
+            let result = unsafe { libc::setns(fd, libc::CLONE_NEWNET) };
+            assert_eq!(result, 0, "{}", io::Error::last_os_error());
+            call()
+        };
+        thread::scope(|scope| {
+            scope.spawn(entered).join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
+    /// Runs `ip` commands in the namespace.
+    pub fn ip(&self, commands: &[&str]) {
+        let output = self.enter(|| {
+            let mut ip = Command::new("ip")
+                .args(["-batch", "-"])
+                .stdin(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()?;
+            let mut stdin = ip.stdin.take().expect("it is a pipe");
+            stdin.write_all((commands.join("\n") + "\n").as_bytes())?;
+            drop(stdin);
+            ip.wait_with_output()
+        });
+        let output = output.expect("ip runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "ip {commands:?}: {errors}");
+    }
+
+    /// Writes a setting under /proc/sys/net.
+    pub fn set(&self, name: &str, value: &str) {
+        let path = format!("/proc/sys/net/{name}");
+        let written = self.enter(|| fs::write(&path, value));
+        written.unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+
+    /// A socket in the namespace, with a time limit on receives.
+    pub fn bind(&self, addr: &str) -> UdpSocket {
+        let socket = self.enter(|| UdpSocket::bind(addr)).expect("an address of this host");
+        socket.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
+        socket.set_write_timeout(Some(TIME_LIMIT)).expect("a timeout");
+        socket
+    }
+
+    /// Connects `device` here to `far_device` there with a virtual cable.
+    pub fn cable(&self, device: &str, far: &Self, far_device: &str) {
+        self.ip(&[&far.cable_from(device, far_device)]);
+    }
+
+    /// The `ip` command that lays a cable from `device` elsewhere to `own_device` here.
+    fn cable_from(&self, device: &str, own_device: &str) -> String {
+        let here = format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd());
+        format!("link add {device} type veth peer name {own_device} netns {here}")
+    }
+}
+
 /// The namespace at the far end. Dropping it removes the namespace and the devices.
-pub struct Far(File);
+pub type Far = Host;
 
 /// Runs `test` at the near end, in a namespace of its own. Prints why and does nothing if the process may not make
 /// one.
 pub fn with_far_end(name: &str, test: impl FnOnce(Far) + Send) {
-    in_namespace(name, || match connect() {
-        Ok(far) => test(far),
-        Err(error) => skip(name, format_args!("no pair of devices: {error}")),
+    in_namespace(name, || {
+        let Some(far) = Host::new(name, &[]) else { return };
+        match connect(&far) {
+            Ok(()) => test(far),
+            Err(error) => skip(name, format_args!("no pair of devices: {error}")),
+        }
     });
 }
 
-fn connect() -> io::Result<Far> {
-    let far = Far::new()?;
-    let path = format!("/proc/{}/fd/{}", std::process::id(), far.0.as_raw_fd());
-    ip(&format!("link add {DEVICE} type veth peer name far0 netns {path}"))?;
+fn connect(far: &Host) -> io::Result<()> {
+    ip(&far.cable_from(DEVICE, FAR_DEVICE))?;
     ip(&format!("addr add {NEAR}/24 dev {DEVICE}"))?;
     ip(&format!("link set {DEVICE} up"))?;
-    far.enter(|| {
-        ip(&format!("addr add {FAR}/24 dev far0"))?;
-        ip(&format!("addr add {FAR_ROUTED}/32 dev far0"))?;
-        ip("link set far0 up")
-    })?;
-    warm_up(&far)?;
-    Ok(far)
+    far.ip(&[
+        &format!("addr add {FAR}/24 dev {FAR_DEVICE}"),
+        &format!("addr add {FAR_ROUTED}/32 dev {FAR_DEVICE}"),
+        &format!("link set {FAR_DEVICE} up"),
+    ]);
+    warm_up(far)
 }
 
 /// Waits until a datagram has passed the cable. A device drops packets until the kernel has activated it, some time
 /// after both ends are up. If it drops the neighbour request, the kernel repeats that after a second, and all
 /// datagrams wait for it.
-fn warm_up(far: &Far) -> io::Result<()> {
+fn warm_up(far: &Host) -> io::Result<()> {
     let there = far.enter(|| UdpSocket::bind((FAR, 0)))?;
     // Longer than the kernel keeps a datagram that waits for the neighbour's address. So there is never a second one
     // on the way, which would arrive after the last receive and cause an ICMP error.
@@ -67,32 +160,6 @@ fn warm_up(far: &Far) -> io::Result<()> {
             Ok(_) => return Ok(()),
             Err(error) => assert!(begin.elapsed() < TIME_LIMIT, "nothing gets through: {error}"),
         }
-    }
-}
-
-impl Far {
-    fn new() -> io::Result<Self> {
-        let make = || {
-            // SAFETY: no pointers; it changes the namespace of this thread only.
-            match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
-                0 => File::open("/proc/thread-self/ns/net").map(Self),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
-        thread::scope(|scope| scope.spawn(make).join().expect("it does not panic"))
-    }
-
-    /// Runs `call` at the far end. Sockets that it makes stay there.
-    pub fn enter<R: Send>(&self, call: impl FnOnce() -> R + Send) -> R {
-        let call = || {
-            // SAFETY: an open descriptor and no pointers; it changes this thread only.
-            let entered = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
-            assert_eq!(entered, 0, "the namespace is there: {}", io::Error::last_os_error());
-            call()
-        };
-        thread::scope(|scope| scope.spawn(call).join()).unwrap_or_else(|panic| {
-            std::panic::resume_unwind(panic);
-        })
     }
 }
 

@@ -7,8 +7,8 @@ use mmsg::{AsyncBatchSocket, Offload, RecvBatch, SendMsg};
 use socket2::SockRef;
 use tokio::net::UdpSocket;
 
-use super::{msgs, narrow, once, queue, run};
-use crate::common::{errno, numbered};
+use super::{narrow, once, run};
+use crate::common::{errno, msgs, numbered, queue_of};
 
 /// More than the kernel queues for a pair of Unix sockets.
 const COUNT: usize = 3_000;
@@ -52,7 +52,7 @@ fn a_flush_ends_with_an_empty_queue() {
     run(async {
         let (near, far) = narrow();
         let payloads = numbered(COUNT, 8);
-        let mut queue = queue(&payloads);
+        let mut queue = queue_of(msgs(&payloads));
         let (flushed, got) = tokio::join!(near.flush(&mut queue), receive(&far, COUNT));
         assert_eq!(flushed.expect("no error"), COUNT);
         assert_eq!(got, payloads);
@@ -66,7 +66,7 @@ fn a_dropped_flush_leaves_the_rest_in_the_queue() {
     run(async {
         let (near, far) = narrow();
         let payloads = numbered(COUNT, 8);
-        let mut queue = queue(&payloads);
+        let mut queue = queue_of(msgs(&payloads));
         let mut got = Vec::new();
         while !queue.is_empty() {
             near.writable().await.expect("tokio learns that the socket is writable");

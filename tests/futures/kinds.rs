@@ -21,11 +21,11 @@ use tokio::net::UdpSocket;
 use tokio::net::UnixDatagram;
 
 use super::{adopted, run, udp};
-use crate::common::numbered;
 use crate::common::recv::payloads;
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, borrow, connected, udp4};
+use crate::common::{numbered, queue_of};
 
 const TEXTS: [&[u8]; 3] = [b"one", b"two", b"three"];
 
@@ -46,8 +46,7 @@ async fn every_method<S: AsyncBatchSocket>(near: S, far: S) {
     };
     assert_eq!(near.send_batch(&msgs).await.expect("it is taken"), 3);
     assert_eq!(near.send_each(msgs, no_error).await.expect("it is taken"), 3);
-    let mut queue = SendQueue::new(1_000);
-    msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
+    let mut queue = queue_of(&msgs);
     assert_eq!(near.flush(&mut queue).await.expect("it is taken"), 3);
     expect(9).await;
     msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
@@ -209,9 +208,7 @@ fn offload_sends_gso_batches() {
         let from = Offload::new(from).expect("a UDP socket");
         let data = numbered(30, 100);
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
-        let mut queue = SendQueue::new(1 << 20);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-
+        let mut queue = queue_of(&msgs);
         assert_eq!(from.send_batch(&msgs).await.expect("loopback takes it"), 30);
         from.flush(&mut queue).await.expect("loopback takes it");
         let no_error = |index, error| panic!("message {index}: {error}");

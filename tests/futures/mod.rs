@@ -18,7 +18,6 @@ use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-use mmsg::{SendMsg, SendQueue};
 use tokio::net::UdpSocket;
 use tokio::task::coop::unconstrained;
 
@@ -41,18 +40,6 @@ pub fn udp() -> (UdpSocket, SocketAddr) {
 pub fn adopted(socket: std::net::UdpSocket) -> UdpSocket {
     socket.set_nonblocking(true).expect("an open socket");
     UdpSocket::from_std(socket).expect("in a runtime")
-}
-
-/// Messages to the peer.
-pub fn msgs(payloads: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
-    payloads.iter().map(|data| SendMsg::new(data)).collect()
-}
-
-/// A queue of the same.
-pub fn queue(payloads: &[Vec<u8>]) -> SendQueue {
-    let mut queue = SendQueue::new(1 << 20);
-    payloads.iter().for_each(|data| queue.push(&SendMsg::new(data)).expect("there is space"));
-    queue
 }
 
 /// Two connected Unix sockets, whose sender can meet a full buffer. UDP on loopback hardly ever does, and tokio treats

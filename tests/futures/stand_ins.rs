@@ -4,13 +4,13 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg, SendQueue, SendWaiter};
+use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg, SendWaiter};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::{msgs, queue, run, udp};
-use crate::common::numbered;
+use super::{run, udp};
+use crate::common::{msgs, numbered, queue_of};
 
 /// A test double that takes the calls, and a UDP socket that provides the readiness.
 struct DoubleWithSocket<D> {
@@ -95,8 +95,7 @@ fn failures_are_offered_alone_and_counts_are_clamped() {
             let payload = |i| if is_bad(&i) { BAD } else { b"good" };
             let msgs: Vec<_> = (0..N).map(|i| SendMsg::new(payload(i))).collect();
             let expected: Vec<_> = (0..N).filter(is_bad).collect();
-            let mut queue = SendQueue::new(1 << 20);
-            msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
+            let mut queue = queue_of(&msgs);
 
             let mut failed = Vec::new();
             let sent = double.send_each(msgs, |i, _| failed.push(i)).await;
@@ -139,7 +138,7 @@ fn a_send_that_takes_nothing_ends_whatever_it_claims() {
         let payloads = numbered(3, 8);
         for count in [0, 1, 3, usize::MAX] {
             let claims = Claims { socket: udp().0, result: Ok(count), calls: 0.into() };
-            let mut queue = queue(&payloads);
+            let mut queue = queue_of(msgs(&payloads));
             let kind = |error: std::io::Error| error.kind();
             let sent = claims.flush(&mut queue).await.map_err(kind);
             assert_eq!((sent, queue.len()), (Err(std::io::ErrorKind::WriteZero), 3));

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use super::cpu::{Clocks, RUNTIMES, WATCHED, run};
 use super::reports::{provoke, reporting, reports};
 use super::{adopted, once};
-use crate::common::TIME_LIMIT;
+use crate::common::{TIME_LIMIT, queue_of};
 use crate::veth::{DEVICE, FAR, NEAR, ip, with_far_end};
 
 /// The messages sent on a full socket.
@@ -83,8 +83,7 @@ const KINDS: usize = 6;
 
 /// Sends in one of these ways; when it ends, the socket has space.
 async fn send(near: &Arc<UdpSocket>, kind: usize) {
-    let mut queue = SendQueue::new(1_000);
-    MSGS.iter().for_each(|msg| queue.push(msg).expect("there is space"));
+    let mut queue = queue_of(MSGS);
     let result = match kind {
         0 => near.send_batch(&MSGS).await,
         1 => near.flush(&mut queue).await,

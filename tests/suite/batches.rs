@@ -9,7 +9,7 @@ use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, has_space_for, refusing, settle, udp4};
 use crate::common::threads::Call;
-use crate::common::{has_icmp_errors, is_refused, no_failure, numbered};
+use crate::common::{has_icmp_errors, is_refused, no_failure, numbered, queue_of};
 
 /// Maximum of messages in one call.
 const MAX_PER_CALL: usize = 1_024;
@@ -114,8 +114,7 @@ fn every_count_is_sent_in_every_way() {
         assert_eq!(from.send_each(&mut unknown, no_failure).expect("all are taken"), count);
         assert_spread(&to, &sent);
 
-        let mut queue = SendQueue::new(1 << 20);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
+        let mut queue = queue_of(&msgs);
         assert_eq!(from.flush(&mut queue).expect("all are taken"), count);
         assert!(queue.is_empty());
         assert_spread(&to, &sent);

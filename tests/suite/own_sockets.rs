@@ -9,19 +9,16 @@ use std::sync::Arc;
 
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue};
 
-use crate::common::no_failure;
 use crate::common::recv::{data_of, fill, in_one_receive, memory, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{OwnedHandle, borrow, connected, settle};
+use crate::common::{no_failure, queue_of};
 
 /// Two connected blocking sockets, used only through the trait.
 fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
     let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));
-    let mut queue = SendQueue::new(1_000);
-    for msg in &msgs {
-        queue.push(msg).expect("there is space");
-    }
+    let mut queue = queue_of(&msgs);
     assert_eq!(a.send_batch(&msgs).expect("it is taken"), 2);
     assert_eq!(a.send_each(msgs, no_failure).expect("it is taken"), 2);
     assert_eq!(a.flush_each(&mut queue, |_, error| panic!("{error}")).expect("it is taken"), 2);

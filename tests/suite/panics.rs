@@ -11,7 +11,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg, S
 
 use crate::common::recv::{in_one_receive, memory, payloads};
 use crate::common::sockets::{addr, settle, udp4};
-use crate::common::{exchange, no_failure, numbered};
+use crate::common::{exchange, no_failure, numbered, queue_of};
 
 const COUNT: usize = 20;
 /// The index of the message that is too long, or at which the caller's code panics.
@@ -91,8 +91,7 @@ fn a_report_that_panics_ends_the_call_after_what_was_sent() {
         panics(|| drop(socket.send_each(&msgs, |_, _| panic_now())));
         assert_eq!(first_of(far, &data), BAD);
 
-        let mut queue = SendQueue::new(1 << 20);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("it is ample"));
+        let mut queue = queue_of(&msgs);
         panics(|| drop(socket.flush_each(&mut queue, |_, _| panic_now())));
         assert_eq!(first_of(far, &data), BAD);
         // The failed message may still be in the queue; later ones are.

@@ -8,7 +8,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, SendMeta, SendMsg, SendQueue, U
 
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, connected, udp4};
-use crate::common::{code, errno, numbered, payload};
+use crate::common::{code, errno, numbered, payload, queue_of};
 
 /// The payload's address for each queued datagram.
 fn places(queue: &SendQueue) -> Vec<*const u8> {
@@ -161,11 +161,9 @@ fn flush_each_goes_on_past_errors() {
 fn a_flush_goes_on_after_a_short_count() {
     let (near, far) = (udp4(), udp4());
     let near = Offload::builder().gso(false).build(near).expect("a UDP socket");
-    let mut queue = SendQueue::new(1 << 20);
     let segments = SendMsg::to(addr(&far), &[7; 200]).with_segment_size(2);
-    for msg in [SendMsg::to(addr(&far), b"before"), segments, SendMsg::to(addr(&far), b"after")] {
-        queue.push(&msg).expect("there is space");
-    }
+    let [before, after] = [&b"before"[..], b"after"].map(|data| SendMsg::to(addr(&far), data));
+    let mut queue = queue_of([before, segments, after]);
     assert_eq!((near.flush(&mut queue).expect("loopback takes all"), queue.len()), (3, 0));
     let got = payloads(&far, 102);
     assert_eq!([&got[0], &got[101]], [&b"before"[..], b"after"]);

@@ -4,13 +4,13 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use mmsg::control::ControlBuf;
-use mmsg::{Backend, BatchSocket, SendMsg, SendQueue};
+use mmsg::{Backend, BatchSocket, SendMsg};
 
 use crate::common::firewall;
 use crate::common::linux::in_namespace;
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp4, udp6};
-use crate::common::{code, fails_alone, skip};
+use crate::common::{code, fails_alone, queue_of, skip};
 
 #[test]
 fn a_firewall_rejects_one_destination_alone() {
@@ -26,10 +26,7 @@ fn a_firewall_rejects_one_destination_alone() {
         // Under a sandbox every message would have failed and the backend changed.
         assert_eq!(Some(Backend::current()), crate::BACKEND);
 
-        let mut queue = SendQueue::new(1 << 16);
-        for msg in [good, bad, good] {
-            queue.push(&msg).expect("there is space");
-        }
+        let mut queue = queue_of([good, bad, good]);
         assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
         assert_eq!(code(from.flush(&mut queue)), libc::EPERM);
         assert_eq!(queue.front().and_then(|msg| msg.dest()), bad.dest());

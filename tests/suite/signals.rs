@@ -1,36 +1,28 @@
 //! Calls that a signal interrupts.
 
 use std::io;
-use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg};
 
 use super::until::in_time;
-use crate::common::recv::{collect, data_of, memory, recv_msgs};
+use crate::common::recv::{RECEIVES, Receive, collect, data_of, memory, recv_msgs};
 use crate::common::sockets::{addr, udp4, unix_pair};
 use crate::common::threads::Call;
-use crate::common::{TIME_LIMIT, no_failure, would_block};
+use crate::common::{TIME_LIMIT, no_failure, queue_of, would_block};
 
-/// Receives once and returns the payloads.
-type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
-
-fn by_messages<const COUNT: usize>(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
-    let mut memory = memory(COUNT, 64);
-    let mut msgs = recv_msgs(&mut memory);
-    let count = socket.recv_batch(&mut msgs)?;
-    Ok(data_of(&msgs[..count]))
+/// The ways to receive many messages, and one by the single-message call.
+fn receives() -> impl Iterator<Item = Receive> {
+    let one: Receive = |socket| {
+        let mut memory = memory(1, 64);
+        let mut msgs = recv_msgs(&mut memory);
+        socket.recv_batch(&mut msgs)?;
+        Ok(data_of(&msgs))
+    };
+    RECEIVES.into_iter().chain([one])
 }
-
-fn by_batch<const COUNT: usize>(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
-    let mut batch = RecvBatch::new(COUNT, 64);
-    socket.recv_into(&mut batch)?;
-    Ok(batch.iter().map(|datagram| datagram.data().to_vec()).collect())
-}
-
-const RECEIVES: [Receive; 4] = [by_messages::<1>, by_messages::<64>, by_batch::<1>, by_batch::<64>];
 
 /// Handles SIGUSR1, which then only interrupts system calls.
 fn handle_signals() {
@@ -68,7 +60,7 @@ fn interrupt_until_over<R: Send + 'static>(call: Call<R>) -> R {
 #[test]
 fn a_signal_does_not_end_a_receive() {
     handle_signals();
-    for receive in RECEIVES {
+    for receive in receives() {
         let socket = udp4();
         socket.set_read_timeout(None).expect("no timeout");
         let to = addr(&socket);
@@ -86,7 +78,7 @@ fn a_signal_does_not_end_a_receive() {
 #[test]
 fn a_signal_ends_a_receive_on_a_socket_with_a_timeout() {
     handle_signals();
-    for receive in RECEIVES {
+    for receive in receives() {
         let socket = udp4();
         let own = socket.try_clone().expect("a second descriptor");
         let receiver = Call::blocked(move || receive(&own));
@@ -117,11 +109,7 @@ const SENDS: [fn(&UnixDatagram) -> io::Result<usize>; 4] = [
     |socket| socket.send_batch(&[SendMsg::new(b"late")]),
     |socket| socket.send_batch(&[SendMsg::new(b"late"); 3]),
     |socket| socket.send_each([SendMsg::new(b"late"); 3], no_failure),
-    |socket| {
-        let mut queue = SendQueue::new(1_000);
-        queue.push(&SendMsg::new(b"late")).expect("there is space");
-        socket.flush(&mut queue)
-    },
+    |socket| socket.flush(&mut queue_of([SendMsg::new(b"late")])),
 ];
 
 #[test]
@@ -195,11 +183,7 @@ type SendOne = fn(&Offload<UnixDatagram>, SendMsg<'_>) -> io::Result<usize>;
 const SENDS_OF_ONE: [SendOne; 3] = [
     |socket, msg| socket.send_batch(&[msg]),
     |socket, msg| socket.send_each([msg], no_failure),
-    |socket, msg| {
-        let mut queue = SendQueue::new(1 << 20);
-        queue.push(&msg).expect("there is space");
-        socket.flush(&mut queue)
-    },
+    |socket, msg| socket.flush(&mut queue_of([msg])),
 ];
 
 /// Segments of one message: more datagrams than a socket with a small send buffer accepts.

@@ -1,46 +1,15 @@
 //! How long a receive waits, and for how many datagrams.
 
-use std::io::{self, IoSliceMut};
-use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use mmsg::{BatchSocket, RecvBatch};
-
-use crate::common::recv::{data_of, in_one_receive, memory, recv_msgs};
+use crate::common::recv::{RECEIVES, in_one_receive};
 use crate::common::sockets::{addr, settle, udp4};
 use crate::common::threads::Call;
 use crate::common::{tick, would_block};
 
-/// The ways to receive with space for a whole batch; each returns the payloads.
-type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
-
-fn by_messages(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
-    let mut memory = memory(64, 64);
-    let mut msgs = recv_msgs(&mut memory);
-    let count = socket.recv_batch(&mut msgs)?;
-    Ok(data_of(&msgs[..count]))
-}
-
-fn by_batch(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
-    let mut batch = RecvBatch::new(64, 64);
-    let count = socket.recv_into(&mut batch)?;
-    assert_eq!(batch.message_count(), count);
-    Ok(batch.iter().map(|datagram| datagram.data().to_vec()).collect())
-}
-
-fn by_slices(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
-    let mut memory = memory(64, 64);
-    let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-    let mut got = Vec::new();
-    socket.recv_slices(&mut buffers, &mut |_, message| got.push(message.data().to_vec()))?;
-    Ok(got)
-}
-
-const WAYS: [Receive; 3] = [by_messages, by_batch, by_slices];
-
 #[test]
 fn a_blocking_receive_does_not_wait_for_the_whole_batch() {
-    for receive in WAYS {
+    for receive in RECEIVES {
         let socket = udp4();
         // Without a time limit: a receive that waits for more hangs the test.
         socket.set_read_timeout(None).expect("no timeout");
@@ -54,7 +23,7 @@ fn a_blocking_receive_does_not_wait_for_the_whole_batch() {
 
 #[test]
 fn a_blocking_receive_takes_what_is_already_there() {
-    for receive in WAYS {
+    for receive in RECEIVES {
         let socket = udp4();
         for data in [b"one", b"two"] {
             socket.send_to(data, addr(&socket)).expect("it is taken");
@@ -68,7 +37,7 @@ fn a_blocking_receive_takes_what_is_already_there() {
 
 #[test]
 fn the_read_timeout_is_honoured() {
-    for receive in WAYS {
+    for receive in RECEIVES {
         let socket = udp4();
         let timeout = Duration::from_millis(60);
         socket.set_read_timeout(Some(timeout)).expect("a timeout");
@@ -86,7 +55,7 @@ fn the_read_timeout_is_honoured() {
 
 #[test]
 fn a_nonblocking_socket_says_that_nothing_is_there() {
-    for receive in WAYS {
+    for receive in RECEIVES {
         let socket = udp4();
         socket.set_nonblocking(true).expect("an open socket");
         assert!(would_block(receive(&socket)));

@@ -3,6 +3,7 @@
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
 
+pub use crate::common::recv::payloads;
 use mmsg::control::ControlMessages;
 use mmsg::{BatchSocket, Message, RecvBatch, RecvMeta, RecvMsg};
 
@@ -90,11 +91,4 @@ fn copy_raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {
 #[track_caller]
 pub fn one(socket: &UdpSocket) -> OwnedMessage {
     Way::Batch.receive(socket, 1).remove(0)
-}
-
-/// The payloads of the next `count` messages.
-#[track_caller]
-pub fn payloads(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
-    let got = Way::Msgs.receive(socket, count);
-    got.into_iter().map(|got| got.data).collect()
 }
