@@ -4,7 +4,6 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::iter;
 
-use ::tokio::io::Interest;
 use ::tokio::task::coop;
 
 use super::readiness::Readiness;
@@ -42,7 +41,7 @@ pub(super) fn send_each<'m>(
                 kept.extend(chunk[sent..].iter().rev());
                 result
             };
-            let sent = socket.try_io(Interest::WRITABLE, || batch_call(&mut send));
+            let sent = wait::try_send(socket, || batch_call(&mut send));
             // No call was made, so it is not known whether a message is left.
             if offered.is_none() && kept.is_empty() {
                 kept.extend(msgs.next());

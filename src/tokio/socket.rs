@@ -6,7 +6,6 @@ use std::io::{self, IoSliceMut};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use ::tokio::io::Interest;
 use ::tokio::task::coop;
 use ::tokio::time;
 
@@ -440,7 +439,7 @@ pub trait AsyncBatchSocket: Sync + Sized {
                 [] => Ok(0),
                 _ => self.batch_call(&mut |socket| socket.send_batch(msgs)),
             };
-            match self.tokio_socket().try_io(Interest::WRITABLE, send) {
+            match wait::try_send(self.tokio_socket(), send) {
                 Err(error) if wait::is_would_block(&error) => {
                     let socket = self.clone();
                     waiter.begin(async move { wait::space(socket.tokio_socket()).await });

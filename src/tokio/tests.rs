@@ -1,15 +1,18 @@
 //! Errors that a test cannot make the kernel return.
 
 use std::future::Future;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use ::tokio::net::UdpSocket;
+use ::tokio::time;
 
 use crate::sys::fault::{self, Call, Fate};
-use crate::{AsyncBatchSocket, Backend, RecvBatch, SendMsg, SendQueue};
+use crate::{AsyncBatchSocket, Backend, RecvBatch, SendMsg, SendQueue, SendWaiter};
 
 const REFUSED: Fate = Fate::Fail(libc::ECONNREFUSED);
 
@@ -33,6 +36,42 @@ fn at_once<T>(future: impl Future<Output = io::Result<T>>) -> Result<T, Option<i
         Poll::Ready(result) => result.map_err(|error| error.raw_os_error()),
         Poll::Pending => panic!("the future waits for the socket"),
     }
+}
+
+/// OpenBSD and macOS may refuse a send of a socket that stays writable: no event follows.
+#[cfg(has_descriptors)]
+#[test]
+fn a_send_refused_by_a_writable_socket_is_made_again() {
+    with_ready_socket(async |socket, addr| {
+        let socket = std::sync::Arc::new(socket);
+        fault::set_refuses_sends(true);
+        let msgs = [SendMsg::to(addr, b"one"), SendMsg::to(addr, b"two")];
+        let mut queue = SendQueue::new(1_000);
+        let refuse = |queue: &mut SendQueue| {
+            msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
+            // Twice: the first wait must not use up what ends the second.
+            fault::script([Fate::Fail(libc::EAGAIN); 2].map(|fate| (Call::SendMmsg, fate)));
+        };
+        // A future that never ends fails the test.
+        let limit = Duration::from_secs(30);
+        for way in 0..5 {
+            queue.clear();
+            refuse(&mut queue);
+            let mut waiter = SendWaiter::new();
+            let sent = time::timeout(limit, async {
+                match way {
+                    0 => socket.send_batch(&msgs).await,
+                    1 => socket.send_each(msgs, |_, error| panic!("{error}")).await,
+                    2 => socket.flush(&mut queue).await,
+                    3 => socket.flush_each(&mut queue, |_, error| panic!("{error}")).await,
+                    _ => poll_fn(|cx| socket.poll_send_batch(cx, &mut waiter, &msgs)).await,
+                }
+            });
+            assert_eq!(sent.await.expect("it is made again").expect("both are sent"), 2, "{way}");
+            assert_eq!(fault::finish().len(), 3, "{way}");
+        }
+        fault::set_refuses_sends(false);
+    });
 }
 
 /// The types let an `AsyncFd` of a pipe compile, so its calls must fail.

@@ -1,12 +1,13 @@
 //! Waits until a socket is ready, by tokio, and makes a call then.
 //!
-//! tokio remembers readiness until a call within `try_io` returns `WouldBlock`. In three states this does not work:
+//! tokio remembers readiness until a call within `try_io` returns `WouldBlock`. In four states this does not work:
 //!
 //! - While reports wait in the error queue, a receive must not clear the readiness of errors, which a task that waits for
 //!   `Interest::ERROR` needs. The receive waits for datagrams alone, and looks for an error every 4 ms, since no event would
 //!   report it.
 //! - After a shutdown tokio reports a socket as readable (read closed) for ever, while its receives find nothing.
 //! - After an error tokio on Linux reports a socket as writable (write closed) for ever. A send that finds it full sleeps.
+//! - Other kernels may refuse a send of a socket that stays writable, so no event would follow. The send sleeps.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -136,17 +137,34 @@ pub(super) async fn send(
     }
     loop {
         poll_fn(coop::poll_proceed).await.made_progress();
-        match socket.try_io(Interest::WRITABLE, &mut call) {
+        match try_send(socket, &mut call) {
             Err(error) if is_would_block(&error) => space(socket).await?,
             result => return Ok(result.map(|count| count.min(max))),
         }
     }
 }
 
+/// Makes a call that sends, if tokio remembers that the socket is writable. tokio forgets that only if an event will follow.
+pub(super) fn try_send(
+    socket: &impl Readiness,
+    call: impl FnOnce() -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut refused = None;
+    let result = socket.try_io(Interest::WRITABLE, || match call() {
+        Err(error) if is_would_block(&error) && sys::stays_writable(sys::borrow(socket)) => {
+            refused = Some(error);
+            Ok(0)
+        }
+        result => result,
+    });
+    refused.map_or(result, Err)
+}
+
 /// Waits until a full socket may have space.
 pub(super) async fn space(socket: &impl Readiness) -> io::Result<()> {
     require_timer();
-    if socket.current(Interest::WRITABLE).is_write_closed() {
+    let ready = socket.current(Interest::WRITABLE);
+    if ready.is_write_closed() || ready.is_writable() && sys::stays_writable(sys::borrow(socket)) {
         return pause().await;
     }
     socket.ready(Interest::WRITABLE).await.map(drop)

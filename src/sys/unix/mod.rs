@@ -22,4 +22,4 @@ pub(crate) use socket::{
 pub(super) use socket::{is_inet, waits};
 pub(crate) use system::{clock_time, kernel_release, wait_readable};
 #[cfg(feature = "tokio")]
-pub(crate) use system::{has_error, has_space};
+pub(crate) use system::{has_error, has_space, stays_writable};

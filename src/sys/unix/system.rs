@@ -51,6 +51,17 @@ pub(crate) fn has_space(socket: BorrowedFd<'_>) -> bool {
     poll(socket, libc::POLLOUT, 0).is_ok_and(|ready| ready & libc::POLLOUT != 0)
 }
 
+/// Whether the socket is writable although it has just refused a send, so that no event follows. OpenBSD refuses while
+/// another thread sends (`sblock` in sys/kern/uipc_socket2.c), macOS for a content filter. Linux does not.
+#[cfg(feature = "tokio")]
+pub(crate) fn stays_writable(socket: BorrowedFd<'_>) -> bool {
+    #[cfg(test)]
+    if crate::sys::fault::refuses_sends() {
+        return true;
+    }
+    !cfg!(linux_like) && has_space(socket)
+}
+
 /// Waits until the socket is readable, a signal comes or `timeout` passes, rounded up to milliseconds. Returns false if the
 /// socket was shut down for receiving.
 pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration) -> bool {

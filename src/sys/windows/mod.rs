@@ -64,6 +64,12 @@ pub(crate) fn has_space(_: BorrowedSocket<'_>) -> bool {
     true
 }
 
+/// An event follows each refused send.
+#[cfg(feature = "tokio")]
+pub(crate) fn stays_writable(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
 /// Windows has no error queue, and tokio's readiness shows other errors.
 #[cfg(feature = "tokio")]
 pub(crate) fn has_error(_: BorrowedSocket<'_>) -> bool {
