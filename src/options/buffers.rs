@@ -27,7 +27,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// - Linux, Android: a size beyond `net.core.rmem_max` takes `CAP_NET_ADMIN` (`SO_RCVBUFFORCE`); without it, the system
 ///   silently uses that limit. The kernel doubles the size for its own structures, and `SO_RCVBUF` reads back doubled;
 ///   the result here is not.
-/// - macOS, the BSDs: the system rejects a size beyond `kern.ipc.maxsockbuf`, so the crate tries smaller ones.
+/// - macOS takes `kern.ipc.maxsockbuf` in place of a larger size. The BSDs reject a size beyond their limit, so the crate
+///   tries smaller ones.
 ///
 /// # Errors
 ///
@@ -108,6 +109,24 @@ mod tests {
     use super::*;
 
     proptest! {
+        /// XNU takes its limit in place of a larger size, but rejects that if the limit is in force already (`sbreserve` in
+        /// bsd/kern/uipc_socket2.c).
+        #[test]
+        fn a_system_that_lowers_the_size_sets_its_limit(
+            wanted in 1usize..5_000, limit in 1usize..5_000, before in 1usize..5_000,
+        ) {
+            let mut in_force = before.min(limit);
+            let result = largest(wanted, |size| {
+                if size > limit && in_force == limit {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+                in_force = size.min(limit);
+                Ok(())
+            });
+            prop_assert!(result.is_ok());
+            prop_assert_eq!(in_force, wanted.min(limit));
+        }
+
         /// The twin tries each size.
         #[test]
         fn the_largest_accepted_size_is_set(wanted in 0usize..5_000, limit in 0usize..5_000) {

@@ -59,7 +59,7 @@ fn recv_header(socket: BorrowedSocket<'_>, header: &mut Header, flags: Flags) ->
     match check(result) {
         // Payload or control data did not fit. For a truncated payload, Wine sets no flag and reports no length.
         Err(error) if error.raw_os_error() == Some(WSAEMSGSIZE) => {
-            if header.msg.dwFlags != MSG_CTRUNC || header.received == 0 {
+            if lacks_payload(header) {
                 header.msg.dwFlags |= MSG_TRUNC;
                 // SAFETY: the header meets the invariant of PreparedRecvs, and points at one buffer.
                 header.received = unsafe { (*header.msg.lpBuffers).len };
@@ -73,6 +73,11 @@ fn recv_header(socket: BorrowedSocket<'_>, header: &mut Header, flags: Flags) ->
         }
         Ok(()) => Ok(()),
     }
+}
+
+/// Whether a message that did not fit lacks payload, and not control data alone. An empty datagram lacks none.
+pub(super) fn lacks_payload(header: &Header) -> bool {
+    header.msg.dwFlags != MSG_CTRUNC
 }
 
 /// Returns `WouldBlock` if the socket is not ready. Windows has no flag for a non-blocking call.

@@ -4,8 +4,12 @@ pub(super) mod segments;
 
 use std::net::UdpSocket;
 
-use windows_sys::Win32::Networking::WinSock::{WSAECONNRESET, WSAENETRESET};
+use windows_sys::Win32::Networking::WinSock::{
+    MSG_CTRUNC, MSG_TRUNC, WSAECONNRESET, WSAENETRESET, WSAMSG,
+};
 
+use super::calls::lacks_payload;
+use super::header::Header;
 use crate::sys::fault::{self, Call, Fate};
 use crate::sys::{Families, numbers};
 use crate::{BatchSocket, Ecn, Offload, RecvBatch, RecvMeta, SendMeta, SendMsg};
@@ -62,6 +66,18 @@ fn options_are_written_as_documented() {
         (true, new().with_segment_size(0), Vec::new()),
     ] {
         assert_eq!(encoded(v4, meta), expected, "{meta:?}");
+    }
+}
+
+/// Otherwise the buffer's old bytes would be its payload.
+#[test]
+fn an_empty_datagram_whose_control_data_did_not_fit_stays_empty() {
+    // Wine sets no flag for a truncated payload.
+    for (flags, expected) in
+        [(MSG_CTRUNC, false), (MSG_TRUNC, true), (MSG_TRUNC | MSG_CTRUNC, true), (0, true)]
+    {
+        let msg = WSAMSG { dwFlags: flags, ..WSAMSG::default() };
+        assert_eq!(lacks_payload(&Header { msg, received: 0 }), expected, "{flags:#x}");
     }
 }
 
