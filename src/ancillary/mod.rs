@@ -25,6 +25,9 @@ pub(crate) use recv_meta::{system_time, timestamping};
 
 use std::io;
 
+// The codecs reach it through this module, so that tests put other systems in its place.
+use crate::sys;
+
 /// The error of a message whose options or control messages are invalid.
 #[cold]
 pub(crate) fn invalid(reason: impl Into<String>) -> io::Error {

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
+use super::sys::{self, ControlMessage, ControlMessages, numbers};
 use super::{Ecn, SendMeta};
-use crate::sys::{self, ControlMessage, ControlMessages, numbers};
 
 /// The metadata of a received message: everything but its payload and its source.
 ///

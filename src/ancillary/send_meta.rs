@@ -3,11 +3,11 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::{Ecn, invalid};
-use crate::sys::numbers::{self, CmsgType, SourceRule};
-use crate::sys::{
+use super::sys::numbers::{self, CmsgType, SourceRule};
+use super::sys::{
     CONTROL_SPACE, ControlMessage, ControlMessages, Families, Layout, control_message,
 };
+use super::{Ecn, invalid};
 
 /// Options of one message to be sent.
 ///

@@ -2,6 +2,7 @@
 
 mod codec;
 mod options;
+mod systems;
 // Its twin knows the control messages of Linux; other systems have only some of them.
 #[cfg(linux_like)]
 mod meta;

@@ -33,29 +33,18 @@ const PATH: usize = 2;
 /// The maximum length of a path, without a zero byte at its end. An abstract name is a byte shorter.
 const MAX_PATH: usize = numbers::UNIX_ADDR_LEN - PATH;
 
-#[cfg(not(sa_len))]
+/// Whether an address begins with its length, and the family is one byte.
+const HAS_LEN: bool = cfg!(sa_len);
+
 #[inline]
-fn family_bytes(family: i32, _len: usize) -> [u8; 2] {
-    // Families are small numbers, so the cast loses nothing.
-    (family as u16).to_ne_bytes()
+fn family_bytes(has_len: bool, family: i32, len: usize) -> [u8; 2] {
+    // Families are small numbers, so the casts lose nothing.
+    if has_len { [len as u8, family as u8] } else { (family as u16).to_ne_bytes() }
 }
 
-#[cfg(sa_len)]
 #[inline]
-fn family_bytes(family: i32, len: usize) -> [u8; 2] {
-    [len as u8, family as u8]
-}
-
-#[cfg(not(sa_len))]
-#[inline]
-fn family_of(bytes: [u8; 2]) -> i32 {
-    u16::from_ne_bytes(bytes).into()
-}
-
-#[cfg(sa_len)]
-#[inline]
-fn family_of(bytes: [u8; 2]) -> i32 {
-    bytes[1].into()
+fn family_of(has_len: bool, bytes: [u8; 2]) -> i32 {
+    if has_len { bytes[1].into() } else { u16::from_ne_bytes(bytes).into() }
 }
 
 /// Writes an Internet address and returns its length in bytes.
@@ -64,13 +53,13 @@ pub(crate) fn encode(addr: &SocketAddr, out: &mut Name) -> usize {
     out[2..4].copy_from_slice(&addr.port().to_be_bytes());
     match addr {
         SocketAddr::V4(v4) => {
-            out[..2].copy_from_slice(&family_bytes(numbers::AF_INET, V4_LEN));
+            out[..2].copy_from_slice(&family_bytes(HAS_LEN, numbers::AF_INET, V4_LEN));
             out[4..8].copy_from_slice(&v4.ip().octets());
             out[8..16].fill(0);
             V4_LEN
         }
         SocketAddr::V6(v6) => {
-            out[..2].copy_from_slice(&family_bytes(numbers::AF_INET6, V6_LEN));
+            out[..2].copy_from_slice(&family_bytes(HAS_LEN, numbers::AF_INET6, V6_LEN));
             out[4..8].copy_from_slice(&v6.flowinfo().to_ne_bytes());
             out[8..24].copy_from_slice(&v6.ip().octets());
             out[24..28].copy_from_slice(&v6.scope_id().to_ne_bytes());
@@ -84,7 +73,7 @@ pub(crate) fn encode(addr: &SocketAddr, out: &mut Name) -> usize {
 pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
     let [f0, f1, p0, p1, ..] = *bytes;
     let port = u16::from_be_bytes([p0, p1]);
-    match family_of([f0, f1]) {
+    match family_of(HAS_LEN, [f0, f1]) {
         numbers::AF_INET if len >= V4_LEN => {
             let ip = Ipv4Addr::from([bytes[4], bytes[5], bytes[6], bytes[7]]);
             Some(SocketAddr::V4(SocketAddrV4::new(ip, port)))
@@ -117,7 +106,7 @@ pub(crate) fn encode_unix(addr: UnixAddr<'_>, out: &mut Name) -> Option<usize> {
     }
     let end = PATH + lead.len() + name.len();
     let len = (end + usize::from(is_path)).min(numbers::UNIX_ADDR_LEN);
-    out[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, len));
+    out[..PATH].copy_from_slice(&family_bytes(HAS_LEN, numbers::AF_UNIX, len));
     out[PATH..end - name.len()].copy_from_slice(lead);
     out[end - name.len()..end].copy_from_slice(name);
     out[end..].fill(0);
@@ -129,7 +118,7 @@ pub(crate) fn decode_unix(bytes: &[u8]) -> Option<UnixAddr<'_>> {
     let Some((family, path)) = bytes.split_first_chunk::<PATH>() else {
         return bytes.is_empty().then_some(UnixAddr::Unnamed);
     };
-    if family_of(*family) != numbers::AF_UNIX {
+    if family_of(HAS_LEN, *family) != numbers::AF_UNIX {
         return None;
     }
     if let (true, Some((0, name))) = (cfg!(linux_like), path.split_first()) {
@@ -192,9 +181,23 @@ mod tests {
         fn any_bytes_are_survived(bytes in any::<Name>(), len in 0usize..200) {
             let _ = decode(&bytes, len);
             let mut unix = bytes;
-            unix[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, len % 100));
+            unix[..PATH].copy_from_slice(&family_bytes(HAS_LEN, numbers::AF_UNIX, len % 100));
             let _ = RawAddr::new(&unix, len).unix();
         }
+    }
+
+    #[test]
+    fn the_family_follows_the_length_where_an_address_has_one() {
+        for family in [numbers::AF_INET, numbers::AF_INET6, numbers::AF_UNIX] {
+            for (has_len, expected) in
+                [(true, [V6_LEN as u8, family as u8]), (false, (family as u16).to_ne_bytes())]
+            {
+                let bytes = family_bytes(has_len, family, V6_LEN);
+                assert_eq!((bytes, family_of(has_len, bytes)), (expected, family));
+            }
+        }
+        // The length that a system reports for an unnamed or a received address may be any.
+        assert_eq!(family_of(true, [0, 30]), 30);
     }
 
     #[test]
@@ -203,7 +206,7 @@ mod tests {
         let Some(Dest::Addr(mapped)) = Dest::Addr(to).mapped() else { panic!("it is IPv4") };
         let mut name = [0xEE; NAME_LEN];
         assert_eq!(encode(&mapped, &mut name), V6_LEN);
-        let family = family_bytes(numbers::AF_INET6, V6_LEN);
+        let family = family_bytes(HAS_LEN, numbers::AF_INET6, V6_LEN);
         let address = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 192, 0, 2, 7];
         assert_eq!(name[..V6_LEN], [&family[..], &[0, 9], &[0; 4], &address, &[0; 4]].concat());
         assert_eq!(Dest::Addr(mapped).mapped(), None);
@@ -246,20 +249,20 @@ mod tests {
     fn an_unnamed_unix_address_takes_several_forms() {
         let mut name = [0; NAME_LEN];
         assert_eq!(RawAddr::new(&name, 0).unix(), Some(UnixAddr::Unnamed));
-        name[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, PATH));
+        name[..PATH].copy_from_slice(&family_bytes(HAS_LEN, numbers::AF_UNIX, PATH));
         assert_eq!(RawAddr::new(&name, PATH).unix(), Some(UnixAddr::Unnamed));
         // A path that fills all the memory has no zero byte.
         name[PATH..].fill(b'x');
         let all = bytes_path(&name[PATH..]).expect("ASCII");
         assert_eq!(RawAddr::new(&name, NAME_LEN).unix(), Some(UnixAddr::Path(all)));
-        name[..PATH].copy_from_slice(&family_bytes(numbers::AF_INET, V4_LEN));
+        name[..PATH].copy_from_slice(&family_bytes(HAS_LEN, numbers::AF_INET, V4_LEN));
         assert_eq!(RawAddr::new(&name, V4_LEN).unix(), None);
     }
 
     #[test]
     fn another_family_is_no_address() {
         let mut name = [0; NAME_LEN];
-        name[..2].copy_from_slice(&family_bytes(numbers::AF_UNIX, 110));
+        name[..2].copy_from_slice(&family_bytes(HAS_LEN, numbers::AF_UNIX, 110));
         assert_eq!(decode(&name, 110), None);
     }
 }

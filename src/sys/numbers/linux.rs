@@ -5,6 +5,12 @@ use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, IPPROTO_UDP as UDP, SOL_SOCKE
 pub(crate) use super::defaults::*;
 use super::{CmsgType, OptionName};
 
+/// A number of include/uapi/asm-generic/socket.h, and SPARC's (arch/sparc/include/uapi/asm/socket.h).
+const fn socket_option(generic: i32, sparc: i32) -> Option<(i32, i32)> {
+    let is_sparc = cfg!(any(target_arch = "sparc", target_arch = "sparc64"));
+    Some((SOCKET, if is_sparc { sparc } else { generic }))
+}
+
 pub(crate) const MSG_ERRQUEUE: i32 = libc::MSG_ERRQUEUE;
 pub(crate) const V6_SOCKETS_TAKE_V4: bool = true;
 
@@ -39,10 +45,10 @@ pub(crate) const SEGMENT_MAY_BE_ZERO: bool = true;
 pub(crate) const IGNORES_OTHER_FAMILY: bool = true;
 /// `UDP_CORK`, include/uapi/linux/udp.h
 pub(crate) const CORK: Option<OptionName> = Some((UDP, 1));
-/// `SCM_TS_OPT_ID`, include/uapi/asm-generic/socket.h
-pub(crate) const STAMP_NUMBER: Option<CmsgType> = Some((SOCKET, 81));
-/// `SO_TXTIME`, include/uapi/asm-generic/socket.h
-pub(crate) const TXTIME: Option<CmsgType> = Some((SOCKET, 61));
+/// `SCM_TS_OPT_ID`
+pub(crate) const STAMP_NUMBER: Option<CmsgType> = socket_option(81, 0x5a);
+/// `SO_TXTIME`
+pub(crate) const TXTIME: Option<CmsgType> = socket_option(61, 0x3f);
 
 pub(crate) const RECV_PKTINFO_V4: Option<OptionName> = PKTINFO_V4;
 pub(crate) const RECV_PKTINFO_V6: Option<OptionName> = Some((IPV6, libc::IPV6_RECVPKTINFO));
@@ -79,8 +85,8 @@ pub(crate) const ICMP_ERRORS: &[i32] = &[
     libc::EOPNOTSUPP,
     libc::EPROTO,
 ];
-/// `SO_MEMINFO`, include/uapi/asm-generic/socket.h
-pub(crate) const MEMINFO: Option<OptionName> = Some((SOCKET, 55));
+/// `SO_MEMINFO`
+pub(crate) const MEMINFO: Option<OptionName> = socket_option(55, 0x39);
 pub(crate) const PROTOCOL: Option<OptionName> = Some((SOCKET, libc::SO_PROTOCOL));
 
 pub(crate) const FRAGMENTATION_V4: Option<OptionName> = Some((IP, libc::IP_MTU_DISCOVER));
@@ -96,8 +102,8 @@ pub(crate) const RECV_BUFFER_FORCED: Option<OptionName> = Some((SOCKET, libc::SO
 pub(crate) const SEND_BUFFER_FORCED: Option<OptionName> = Some((SOCKET, libc::SO_SNDBUFFORCE));
 /// `__sock_set_rcvbuf` in net/core/sock.c
 pub(crate) const BUFFER_FACTOR: usize = 2;
-/// `SO_MAX_PACING_RATE`, include/uapi/asm-generic/socket.h
-pub(crate) const MAX_PACING_RATE: Option<OptionName> = Some((SOCKET, 47));
+/// `SO_MAX_PACING_RATE`
+pub(crate) const MAX_PACING_RATE: Option<OptionName> = socket_option(47, 0x31);
 
 /// Protocols that heed `MSG_ERRQUEUE`, as raw sockets do (callers of `ip_recv_error` and `inet_recv_error` in the kernel).
 pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[

@@ -1,45 +1,45 @@
 //! The numbers of this platform's control messages and socket options.
 //!
 //! [`defaults`] lists every number that the crate knows, each as `None`. A platform's file imports all of them, and defines
-//! only those that the platform has; `bsd` defines those that its systems share. The numbers come from the libc crate
-//! (Windows: windows-sys). A number that libc lacks comes from the kernel's header named beside
-//! it.
+//! only those that the platform has; `bsd` defines those that its systems share. Linux's and Windows' come from libc and
+//! windows-sys. The others are those of the headers that a file names, so that tests on any machine read them; [`asserts`]
+//! compares them with libc's.
 
 // The types of libc's constants differ between systems, and no platform uses every number.
-#![allow(clippy::unnecessary_cast, dead_code)]
+#![allow(clippy::unnecessary_cast, dead_code, unused_imports)]
 
-#[cfg(sa_len)]
+#[cfg(any(target_vendor = "apple", test))]
+pub(crate) mod apple;
+#[cfg(unix)]
+mod asserts;
+#[cfg(any(sa_len, test))]
 mod bsd;
 mod defaults;
-
+#[cfg(any(target_os = "freebsd", target_os = "dragonfly", test))]
+pub(crate) mod freebsd;
 #[cfg(linux_like)]
-#[path = "linux.rs"]
-mod platform;
-#[cfg(target_vendor = "apple")]
-#[path = "apple.rs"]
-mod platform;
-#[cfg(any(target_os = "freebsd", target_os = "dragonfly"))]
-#[path = "freebsd.rs"]
-mod platform;
-#[cfg(target_os = "netbsd")]
-#[path = "netbsd.rs"]
-mod platform;
-#[cfg(target_os = "openbsd")]
-#[path = "openbsd.rs"]
-mod platform;
+mod linux;
+#[cfg(any(target_os = "netbsd", test))]
+pub(crate) mod netbsd;
+#[cfg(any(target_os = "openbsd", test))]
+pub(crate) mod openbsd;
 #[cfg(windows)]
-#[path = "windows.rs"]
-mod platform;
-#[cfg(not(any(
-    windows,
-    linux_like,
-    target_vendor = "apple",
-    target_os = "freebsd",
-    target_os = "dragonfly",
-    target_os = "netbsd",
-    target_os = "openbsd",
-)))]
+mod windows;
+
+#[cfg(target_vendor = "apple")]
+use apple as platform;
+#[cfg(not(any(windows, linux_like, sa_len)))]
 use defaults as platform;
+#[cfg(any(target_os = "freebsd", target_os = "dragonfly"))]
+use freebsd as platform;
+#[cfg(linux_like)]
+use linux as platform;
+#[cfg(target_os = "netbsd")]
+use netbsd as platform;
+#[cfg(target_os = "openbsd")]
+use openbsd as platform;
+#[cfg(windows)]
+use windows as platform;
 
 pub(crate) use platform::*;
 
