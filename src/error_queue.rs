@@ -20,10 +20,11 @@ use crate::sys::{self, AsSocket, BorrowedSocket, Flags};
 /// error on the socket, or from time to time, until it returns fewer than `reports.len()`: `poll` and epoll report the
 /// error until the queue is empty.
 ///
-/// With `ERRORS` on, the next call on the socket fails with the error, too. The crate repeats that call if it was a
-/// send whose message has a destination, or a receive on an unconnected socket: the error is about another datagram,
-/// and its report is in the queue. A connected socket's other calls return the error, which is about the peer. But a send
-/// that fails with `EMSGSIZE` is repeated once on any socket: an earlier datagram may have been the long one.
+/// With `ERRORS` on, the next call on the socket fails with the error, too. The crate repeats that call up to 16 times if it
+/// was a send whose message has a destination, or a receive on an unconnected socket: the error is probably about another
+/// datagram, whose report is in the queue. Then it returns the error, which in a flood of reports is still another
+/// datagram's. A connected socket's other calls return the error, which is about the peer. A send that fails with
+/// `EMSGSIZE` is repeated once, on any socket: an earlier datagram may have been the long one.
 ///
 /// - The queue shares the socket's receive buffer: Linux's default of 208 KiB holds 250 reports about datagrams of 10 bytes,
 ///   90 about those of 1,200 bytes. When the queue is full, the kernel drops further reports, and the next call returns the

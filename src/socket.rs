@@ -78,11 +78,11 @@ pub(crate) use implementations::forward;
 /// - An asynchronous error is about an earlier datagram: `ConnectionRefused` on a connected socket, by ICMP. It fails one
 ///   call, or none if it arrives within a batch. [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) puts each into the
 ///   [error queue](crate::error_queue) while that has room.
-/// - With `ERRORS` on, Linux fails calls on an unconnected socket for datagrams to any destination. The crate repeats such a
-///   call, or returns its count.
+/// - With `ERRORS` on, Linux fails calls on an unconnected socket for datagrams to any destination. Such a call is repeated
+///   up to 16 times, with a timeout on the socket as long as it need not wait, and then returns the error: in a flood of ICMP
+///   errors it may be about another datagram.
 /// - A call that a signal interrupts is repeated. With a timeout on the socket it returns
-///   [`Interrupted`](io::ErrorKind::Interrupted), as it does after an ICMP error about another datagram (with `ERRORS`, in a
-///   flood of them often): the kernel would restart the timeout.
+///   [`Interrupted`](io::ErrorKind::Interrupted): the kernel would restart the timeout.
 /// - [`WouldBlock`](io::ErrorKind::WouldBlock): a non-blocking socket is not ready, or a timeout is over (then `TimedOut` on
 ///   Windows).
 ///

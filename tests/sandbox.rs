@@ -10,13 +10,18 @@ mod common;
 mod seccomp;
 
 use std::env;
-use std::io::{self, Write};
-use std::net::UdpSocket;
+use std::io::{self, IoSliceMut, Write};
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
 
 use common::{no_failure, skip, sockets};
-use mmsg::{Backend, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue};
-use seccomp::{RECVMMSG, SENDMMSG, SENDMMSG_IS_A_LOOP};
+use mmsg::error_queue::{Report, drain_errors};
+use mmsg::{Ancillary, AsSocket, Backend, BatchSocket, BatchSocketExt};
+use mmsg::{RecvBatch, RecvMsg, SendMsg, SendQueue};
+use seccomp::{RECVMMSG, RECVMSG, SENDMMSG, SENDMMSG_IS_A_LOOP, SENDMSG, SENDTO};
 
 /// The library chooses, which these tests check.
 const BACKEND: Option<Backend> = None;
@@ -131,6 +136,105 @@ fn a_sandbox_that_forbids_sendmmsg_alone() {
 #[test]
 fn a_sandbox_that_forbids_recvmmsg_alone() {
     falls_back("a_sandbox_that_forbids_recvmmsg_alone", &[RECVMMSG], libc::EPERM);
+}
+
+/// The calls of one socket on which every system call that moves messages fails with `errno`. None of them waits, loops or
+/// says `Interrupted`; each message is reported.
+fn assert_each_call_fails(socket: &(impl BatchSocket + AsSocket), to: SocketAddr, errno: i32) {
+    let failed = |result: io::Result<usize>| result.unwrap_err().raw_os_error() == Some(errno);
+    let mut memory = [[0; 4]; 4];
+    let mut batch = RecvBatch::new(4, 4);
+    assert!(failed(socket.recv_batch(&mut memory.each_mut().map(|buffer| RecvMsg::new(buffer)))));
+    let mut buffers = memory.each_mut().map(|buffer| IoSliceMut::new(buffer));
+    assert!(failed(socket.recv_slices(&mut buffers, &mut |_, _| panic!("nothing came"))));
+    assert!(failed(socket.recv_into(&mut batch)));
+    assert!(failed(socket.recv_into(&mut RecvBatch::new(1, 4))));
+    assert!(failed(socket.recv_more(&mut batch)));
+    assert!(failed(socket.recv_more_until(&mut batch, Instant::now() + common::TIME_LIMIT)));
+
+    let msgs = [SendMsg::to(to, b"data"); 3];
+    let (mut queue, mut errors) = (SendQueue::new(1 << 12), Vec::new());
+    msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
+    assert!(failed(socket.send_batch(&msgs)) && failed(socket.send_batch(&msgs[..1])));
+    assert!(failed(socket.flush(&mut queue)) && queue.len() == 3);
+    let sent = socket.send_each(&msgs, |_, error| errors.push(error.raw_os_error()));
+    assert_eq!(sent.expect("each is reported"), 3);
+    let sent = socket.flush_each(&mut queue, |_, error| errors.push(error.raw_os_error()));
+    assert_eq!(sent.expect("each is reported"), 3);
+    assert_eq!(errors, [Some(errno); 6]);
+}
+
+/// The same for the futures.
+#[cfg(feature = "tokio")]
+fn assert_each_future_fails(socket: UdpSocket, to: SocketAddr, errno: i32) {
+    use mmsg::AsyncBatchSocket;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let socket = tokio::net::UdpSocket::from_std(socket).expect("it does not block");
+        let failed = |result: io::Result<usize>| result.unwrap_err().raw_os_error() == Some(errno);
+        let mut batch = RecvBatch::new(4, 4);
+        assert!(failed(socket.recv_into(&mut batch).await));
+        let deadline = Instant::now() + common::TIME_LIMIT;
+        assert!(failed(socket.recv_more_until(&mut batch, deadline).await));
+        let msgs = [SendMsg::to(to, b"data"); 3];
+        let (mut queue, mut errors) = (SendQueue::new(1 << 12), Vec::new());
+        msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
+        assert!(failed(socket.send_batch(&msgs).await) && failed(socket.flush(&mut queue).await));
+        let sent = socket.send_each(msgs, |_, error| errors.push(error.raw_os_error())).await;
+        assert_eq!(sent.expect("each is reported"), 3);
+        let each = |_: &SendMsg<'_>, error: io::Error| errors.push(error.raw_os_error());
+        assert_eq!(socket.flush_each(&mut queue, each).await.expect("each is reported"), 3);
+        assert_eq!(errors, [Some(errno); 6]);
+    });
+}
+
+/// SELinux, BPF programs and sandboxes answer calls with the numbers of ICMP errors. With `ERRORS` each call ends with the
+/// number, although reports about other datagrams arrive and another thread reads them.
+#[test]
+fn a_policy_that_answers_with_an_icmp_error_ends_each_call() {
+    in_child("a_policy_that_answers_with_an_icmp_error_ends_each_call", || {
+        let calls = &[RECVMMSG, RECVMSG, SENDMMSG, SENDMSG, SENDTO];
+        for errno in [libc::ECONNREFUSED, libc::EACCES, libc::EHOSTUNREACH, libc::EMSGSIZE] {
+            for kind in ["blocking", "non-blocking", "mio", "tokio"] {
+                let socket = sockets::udp4();
+                socket.set_read_timeout(None).expect("a timeout");
+                socket.set_nonblocking(kind != "blocking").expect("a mode");
+                Ancillary::ERRORS.require(&socket).expect("Linux has it");
+                let (to, closed) = (sockets::addr(&socket), sockets::addr(&sockets::udp4()));
+                socket.send_to(b"data", to).expect("loopback takes it");
+                let one_more = socket.try_clone().expect("a descriptor");
+                let is_over = AtomicBool::new(false);
+                let reports = || {
+                    let mut reports = [Report::default(); 4];
+                    while !is_over.load(Ordering::Relaxed) {
+                        let _ = socket.send_to(b"nobody is there", closed);
+                        drain_errors(&socket, &mut reports).expect("no filter is on this thread");
+                    }
+                };
+                let filtered = || {
+                    seccomp::deny(calls, errno)?;
+                    match kind {
+                        #[cfg(feature = "tokio")]
+                        "tokio" => assert_each_future_fails(one_more, to, errno),
+                        #[cfg(feature = "mio")]
+                        "mio" => {
+                            let socket = mio::net::UdpSocket::from_std(one_more);
+                            assert_each_call_fails(&socket, to, errno);
+                        }
+                        _ => assert_each_call_fails(&one_more, to, errno),
+                    }
+                    io::Result::Ok(())
+                };
+                thread::scope(|scope| {
+                    scope.spawn(reports);
+                    let result = scope.spawn(filtered).join();
+                    is_over.store(true, Ordering::Relaxed);
+                    result.expect("the test passes")
+                })?;
+            }
+        }
+        Ok(())
+    });
 }
 
 /// The filters work: the C library's own calls meet them.

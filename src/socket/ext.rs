@@ -34,9 +34,10 @@ pub trait BatchSocketExt: BatchSocket {
     /// the index of the first message that was neither sent nor reported. The iterator may have advanced up to 256
     /// messages past it; use a [`SendQueue`] to keep messages until the socket accepts them.
     ///
-    /// A reported message was not sent, so a program may send it again. `ConnectionRefused`, on a connected UDP socket or on
-    /// one whose error queue is full, is about a datagram sent earlier: the call reports the next message, and does not try
-    /// it again. While the peer rejects datagrams, this may be every second message.
+    /// A reported message was not sent, so a program may send it again. `ConnectionRefused` on a connected UDP socket is
+    /// about a datagram sent earlier: the call reports the next message, and does not try it again. While the peer rejects
+    /// datagrams, this may be every second message. With `ERRORS` the same can happen on an unconnected socket, in a
+    /// [flood of ICMP errors](BatchSocket#errors).
     ///
     /// ```
     /// use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};

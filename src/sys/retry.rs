@@ -3,11 +3,12 @@
 //! - Where the multi-message calls are missing, the whole process changes to the single-message calls.
 //! - A call that a signal ended is repeated. On a socket with a timeout it returns `Interrupted`, since the kernel would
 //!   restart the timeout.
-//! - A call that met an ICMP error about another datagram is repeated: nothing has moved yet, and the report is in the error
-//!   queue.
+//! - A call on an unconnected socket that may have met another datagram's ICMP error is repeated, up to [`MAX_REPEATS`]
+//!   times: nothing has moved yet, and the report is in the error queue. Then it returns the error.
 //! - The empty messages that a socket returns after a shutdown do not count.
 
 use std::io;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -183,16 +184,12 @@ pub(crate) fn send(
     let Some(first) = prepared.as_slice().first() else { return Ok(0) };
     let has_dest = first.name_len() > 0;
     send_once(socket, &mut prepared, flags).or_else(|error| {
-        // A message's own error comes back with each try, and each may put another report into the error queue.
-        let mut tries = 3;
+        let mut was_too_big = false;
         let unrelated = |error: &io::Error| {
             let is_too_big = error.raw_os_error() == Some(numbers::EMSGSIZE);
-            // `ConnectionRefused` is never about the message to send.
-            if error.kind() != io::ErrorKind::ConnectionRefused {
-                if tries == 0 {
-                    return false;
-                }
-                tries = if is_too_big { 0 } else { tries - 1 };
+            // A message that is too big itself puts another report into the error queue with each try.
+            if is_too_big && mem::replace(&mut was_too_big, true) {
+                return false;
             }
             // The other errors of a connected socket are about its peer, so the caller gets them.
             (has_dest || is_too_big) && native::icmp::may_be_unrelated(socket, error)
@@ -228,11 +225,12 @@ fn send_once(
     Ok(len)
 }
 
-/// How often a call that does not wait is repeated after ICMP errors about other datagrams. Each try takes one error off
-/// the socket.
-const MAX_RETRIES: usize = 1_000;
+/// How often a call is repeated after errors that may be ICMP errors about other datagrams. Each takes one error off the
+/// socket, but a thread that reads the reports puts the next one there (`sock_dequeue_err_skb` in net/core/skbuff.c), and a
+/// firewall or a sandbox may answer every call with such a number.
+const MAX_REPEATS: usize = 16;
 
-/// Repeats a call while it fails by a signal or by an ICMP error that `is_unrelated`. `timeout` reads the socket's timeout
+/// Repeats a call that fails by a signal or by an ICMP error that `is_unrelated`. `timeout` reads the socket's timeout
 /// for such calls (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
 #[cold]
 fn retry<T>(
@@ -243,29 +241,25 @@ fn retry<T>(
     mut is_unrelated: impl FnMut(&io::Error) -> bool,
     mut call: impl FnMut(Flags) -> io::Result<T>,
 ) -> io::Result<T> {
-    let interrupted = || io::Error::from(io::ErrorKind::Interrupted);
     let may_wait = !flags.contains(Flags::DONT_WAIT);
     let has_timeout = || {
         let timeout = timeout(&SockRef::from(&socket)).ok().flatten();
         timeout.is_some() && native::waits(socket) != Some(false)
     };
-    let mut tries = 0;
+    let mut left = MAX_REPEATS;
     loop {
         let by_signal = error.kind() == io::ErrorKind::Interrupted;
-        if !by_signal && !is_unrelated(&error) {
+        if !by_signal && (left == 0 || !is_unrelated(&error)) {
             return Err(error);
         }
+        // The first wait used up part of the timeout, so the repeated call does not wait: the caller decides.
         let timed = may_wait && has_timeout();
-        let is_enough = tries == MAX_RETRIES && !(may_wait && native::waits(socket) == Some(true));
-        if timed && by_signal || is_enough {
-            return Err(interrupted());
+        if timed && by_signal {
+            return Err(error);
         }
-        tries += usize::from(!by_signal);
+        left -= usize::from(!by_signal);
         match call(if timed { flags | Flags::DONT_WAIT } else { flags }) {
-            // The first wait used up part of the timeout, so the repeated call did not wait: the caller decides.
-            Err(error) if timed && error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(interrupted());
-            }
+            Err(next) if timed && next.kind() == io::ErrorKind::WouldBlock => return Err(error),
             Err(next) => error = next,
             sent => return sent,
         }

@@ -17,7 +17,7 @@ mod queue;
 #[cfg(test)]
 mod recv;
 #[cfg(test)]
-mod send;
+pub(crate) mod send;
 #[cfg(all(test, has_descriptors))]
 mod send_space;
 
@@ -53,6 +53,11 @@ const BACKENDS: [Backend; 1] = [Backend::Msg];
 
 /// A blocking call that waits this long fails the test.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Errors that ICMP reports, and that a firewall or a sandbox may return for reasons of its own.
+#[cfg(mmsg_calls)]
+pub(crate) const ICMP: [i32; 4] =
+    [errno::ECONNREFUSED, errno::EACCES, errno::EHOSTUNREACH, errno::EMSGSIZE];
 
 /// The number of a message is its payload.
 type Number = [u8; 4];

@@ -1,6 +1,7 @@
 //! Sends that end early, are interrupted, or meet an error.
 
 use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
 
 use super::*;
 
@@ -88,5 +89,101 @@ fn each_failure_costs_about_a_call_and_a_header() {
             assert!(fault::finish().len() < 10);
         }
         assert_eq!(loopback.delivered(), (1..64).collect::<Vec<_>>());
+    }
+}
+
+/// A kernel that refuses each message to one destination of three.
+#[cfg(mmsg_calls)]
+#[derive(Clone, Default)]
+pub(crate) struct OneOfThree {
+    /// The next message, and how often the kernel refused it.
+    next: Arc<Mutex<(usize, usize)>>,
+}
+
+#[cfg(mmsg_calls)]
+impl OneOfThree {
+    pub(crate) fn install(code: i32) -> Self {
+        let kernel = Self::default();
+        let next = kernel.next.clone();
+        fault::decide_by(move |call, offered| {
+            let mut next = next.lock().expect("no test fails");
+            let (at, refused) = *next;
+            let sent = if call == Call::SendMmsg { offered.min((4 - at % 3) % 3) } else { 1 };
+            *next = if at % 3 == 1 { (at, refused + 1) } else { (at + sent, 0) };
+            match call {
+                _ if at % 3 == 1 => Fate::Fail(code),
+                Call::SendMmsg => Fate::AtMost(sent),
+                _ => Fate::Kernel,
+            }
+        });
+        kernel
+    }
+
+    /// The caller has got the error, and skips the message. Returns how often the kernel refused it.
+    pub(crate) fn give_up(&self) -> usize {
+        let mut next = self.next.lock().expect("no test fails");
+        let (at, refused) = *next;
+        *next = (at + 1, 0);
+        refused
+    }
+}
+
+/// How often a call repeats. `EMSGSIZE` makes a report each time.
+#[cfg(mmsg_calls)]
+pub(crate) const fn tries(code: i32) -> usize {
+    if code == errno::EMSGSIZE { 2 } else { 17 }
+}
+
+/// Each message is sent once, or reported with the error. Never `Interrupted`, which is for signals.
+#[cfg(mmsg_calls)]
+#[test]
+fn a_message_that_the_system_refuses_with_an_icmp_error_is_reported_and_the_others_go() {
+    for (backend, blocking) in BACKENDS.into_iter().flat_map(|b| [(b, true), (b, false)]) {
+        let loopback = Loopback::new();
+        loopback.near.set_nonblocking(!blocking).unwrap();
+        if crate::Ancillary::ERRORS.require(&loopback.near).is_err() {
+            return;
+        }
+        let data = numbers(0..12);
+        let msgs = loopback.msgs(&data);
+        let bad: Vec<_> = (0..12).filter(|i| i % 3 == 1).collect();
+        for (code, way) in ICMP.into_iter().flat_map(|code| [0, 1, 2].map(|way| (code, way))) {
+            choose(backend);
+            let kernel = OneOfThree::install(code);
+            let mut failed = Vec::new();
+            let mut fail = |i: usize, error: io::Error| {
+                failed.push((i as u32, error.raw_os_error()));
+                // A single-message call that is not the first of its batch hides one more.
+                let range = tries(code)..=tries(code) + usize::from(backend == Backend::Msg);
+                assert!(range.contains(&kernel.give_up()), "{backend:?} {code} {way}");
+            };
+            match way {
+                0 => {
+                    let mut at = 0;
+                    while at < msgs.len() {
+                        match loopback.near.send_batch(&msgs[at..]) {
+                            Ok(sent) => at += sent,
+                            Err(error) => {
+                                fail(at, error);
+                                at += 1;
+                            }
+                        }
+                    }
+                }
+                1 => assert_eq!(loopback.near.send_each(&msgs, fail).unwrap(), msgs.len()),
+                _ => {
+                    let mut queue = SendQueue::new(1 << 16);
+                    msgs.iter().for_each(|msg| queue.push(msg).unwrap());
+                    let each = |msg: &SendMsg<'_>, error| fail(payload(msg) as usize, error);
+                    assert_eq!(loopback.near.flush_each(&mut queue, each).unwrap(), msgs.len());
+                }
+            }
+            fault::script([]);
+            let what = format!("{backend:?} {blocking} {code} {way}");
+            let expected: Vec<_> = bad.iter().map(|i| (*i, Some(code))).collect();
+            assert_eq!(failed, expected, "{what}");
+            let good: Vec<_> = (0..12).filter(|i| i % 3 != 1).collect();
+            assert_eq!(loopback.delivered(), good, "{what}");
+        }
     }
 }

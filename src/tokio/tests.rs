@@ -156,3 +156,41 @@ fn a_future_that_sends_each_message_goes_on_past_a_failed_one() {
         fault::finish();
     });
 }
+
+/// The error goes to `on_error` and the next message goes, also in an unconnected socket's error mode.
+#[cfg(linux_like)]
+#[test]
+fn a_message_that_the_system_refuses_is_reported_and_the_others_go() {
+    use crate::tests::send::{OneOfThree, tries};
+
+    with_ready_socket(async |socket, addr| {
+        crate::Ancillary::ERRORS.require(&socket).expect("Linux has it");
+        let mut batch = RecvBatch::new(2, 16);
+        for code in crate::tests::ICMP {
+            let msgs = [SendMsg::to(addr, b"one"); 7];
+            for flushes in [false, true] {
+                let kernel = OneOfThree::install(code);
+                let mut failed = 0;
+                let mut fail = |error: io::Error| {
+                    assert_eq!((error.raw_os_error(), kernel.give_up()), (Some(code), tries(code)));
+                    failed += 1;
+                };
+                let sent = if flushes {
+                    let mut queue = SendQueue::new(1 << 12);
+                    msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
+                    at_once(socket.flush_each(&mut queue, |_, error| fail(error)))
+                } else {
+                    at_once(socket.send_each(msgs, |_, error| fail(error)))
+                };
+                assert_eq!((sent, failed), (Ok(7), 2), "{code} {flushes}");
+            }
+            // A receive returns the error, before and after it has found messages.
+            fault::script([(Call::RecvMmsg, Fate::Fail(code)); 17]);
+            assert_eq!(at_once(socket.recv_into(&mut batch)), Err(Some(code)));
+            fault::script([(Call::RecvMmsg, Fate::Fail(code)); 17]);
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            assert_eq!(at_once(socket.recv_more_until(&mut batch, deadline)), Err(Some(code)));
+            fault::script([]);
+        }
+    });
+}

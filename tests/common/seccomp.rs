@@ -28,6 +28,10 @@ pub const RECVMMSG: DeniedCall = DeniedCall {
 
 pub const SENDMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendmsg], socketcall: 16 };
 
+pub const SENDTO: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendto], socketcall: 11 };
+
+pub const RECVMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_recvmsg], socketcall: 17 };
+
 pub const SENDMMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendmmsg], socketcall: 20 };
 
 pub const GETPEERNAME: DeniedCall = DeniedCall { numbers: &[libc::SYS_getpeername], socketcall: 7 };
