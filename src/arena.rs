@@ -6,13 +6,12 @@ use std::io::{self, IoSliceMut};
 use crate::ancillary::RecvMeta;
 use crate::recv::datagram::Origin;
 use crate::recv::message::Message;
-use crate::recv::msg::RecvMsg;
+use crate::recv::msg::{self, RecvMsg};
 use crate::send::coalesce::{GsoBatch, Segmenting};
 use crate::send::msg::SendMsg;
 use crate::send::prepare::prepare;
 use crate::sys::{
     self, AsSocket, BorrowedSocket, Flags, MAX_BATCH, Received, RecvStorage, SendStorage,
-    numbers::MAX_RECV,
 };
 
 /// The maximum bytes of payload that one call copies; a call with more to copy ends with a count. The copies stay in the
@@ -27,15 +26,15 @@ pub(crate) const MAX_COPIES: usize = 128 << 10;
 /// touches up to 200.
 ///
 /// ```
-/// use mmsg::{MmsgBuf, RecvMsg, SendMsg};
+/// use mmsg::{Flags, MmsgBuf, RecvMsg, SendMsg};
 /// # use std::net::UdpSocket;
 /// # let (a, b) = (UdpSocket::bind("[::1]:0")?, UdpSocket::bind("[::1]:0")?);
 /// # let to = b.local_addr()?;
 /// let mut arena = MmsgBuf::new();
-/// let sent = arena.send(&a, &[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+/// let sent = arena.send(&a, &[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")], Flags::NONE)?;
 /// let mut memory = [[0; 1500]; 4];
 /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
-/// let received = arena.recv(&b, &mut msgs)?;
+/// let received = arena.recv(&b, &mut msgs, Flags::NONE)?;
 /// # assert_eq!(sent, 2);
 /// assert_eq!(msgs[0].data(), b"one");
 /// # Ok::<(), std::io::Error>(())
@@ -49,7 +48,7 @@ pub(crate) const MAX_COPIES: usize = 128 << 10;
 /// let mut arena = mmsg::MmsgBuf::new();
 /// let in_use = &mut arena;
 /// std::thread::spawn(move || drop(arena));
-/// in_use.recv(&std::net::UdpSocket::bind("127.0.0.1:0").unwrap(), &mut []);
+/// in_use.recv(&std::net::UdpSocket::bind("127.0.0.1:0").unwrap(), &mut [], mmsg::Flags::NONE);
 /// ```
 #[doc(alias("mmsghdr", "recvmmsg", "sendmmsg", "MultiHeaders"))]
 #[derive(Debug)]
@@ -81,13 +80,19 @@ impl MmsgBuf {
     }
 
     /// Receives messages into `msgs`, like [`BatchSocket::recv_batch`](crate::BatchSocket::recv_batch): waits for the first,
-    /// and takes the others that are there. Returns how many came.
+    /// unless `flags` say otherwise, and takes the others that are there. Returns how many came.
     ///
     /// # Errors
     ///
     /// The errors of `BatchSocket::recv_batch`.
-    pub fn recv(&mut self, socket: &impl AsSocket, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        self.recv_on(sys::borrow(socket), msgs).map(|received| received.count)
+    #[doc(alias = "ReadBatch")]
+    pub fn recv(
+        &mut self,
+        socket: &impl AsSocket,
+        msgs: &mut [RecvMsg<'_>],
+        flags: Flags,
+    ) -> io::Result<usize> {
+        self.recv_on(sys::borrow(socket), msgs, flags).map(|received| received.count)
     }
 
     /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch). Returns how many the kernel
@@ -95,9 +100,18 @@ impl MmsgBuf {
     ///
     /// # Errors
     ///
-    /// The errors of `BatchSocket::send_batch`.
-    pub fn send(&mut self, socket: &impl AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        self.send_on(sys::borrow(socket), msgs)
+    /// The errors of `BatchSocket::send_batch`. `InvalidInput` with [`Flags::PEEK`], before the call.
+    #[doc(alias = "WriteBatch")]
+    pub fn send(
+        &mut self,
+        socket: &impl AsSocket,
+        msgs: &[SendMsg<'_>],
+        flags: Flags,
+    ) -> io::Result<usize> {
+        if flags.contains(Flags::PEEK) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "PEEK is for receives"));
+        }
+        self.send_on(sys::borrow(socket), msgs, flags)
     }
 
     #[inline]
@@ -105,18 +119,9 @@ impl MmsgBuf {
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &mut [RecvMsg<'_>],
+        flags: Flags,
     ) -> io::Result<Received> {
-        let offered = msgs.len().min(MAX_RECV);
-        self.recv.reserve(offered)?;
-        let mut headers = self.recv.begin();
-        for msg in &mut msgs[..offered] {
-            msg.lend_to(&mut headers);
-        }
-        let received = sys::recv(socket, headers.prepared(), Flags::NONE)?;
-        for (i, msg) in msgs[..received.count].iter_mut().enumerate() {
-            msg.read_back(&self.recv, i);
-        }
-        Ok(received)
+        msg::recv(&mut self.recv, socket, msgs, flags)
     }
 
     /// Receives a message into each buffer, and calls `each` with the index and the message of each that came.
@@ -128,11 +133,11 @@ impl MmsgBuf {
         flags: Flags,
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<Received> {
-        let offered = buffers.len().min(MAX_RECV);
+        let offered = buffers.len().min(flags.max_recv());
         self.recv.reserve(offered)?;
         let mut headers = self.recv.begin();
         for buffer in &mut buffers[..offered] {
-            headers.push(buffer);
+            headers.push_slice(buffer);
         }
         let received = sys::recv(socket, headers.prepared(), flags)?;
         for (i, buffer) in buffers[..received.count].iter().enumerate() {
@@ -151,12 +156,13 @@ impl MmsgBuf {
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
+        flags: Flags,
     ) -> io::Result<usize> {
         let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
         self.send.reserve(msgs.len(), 0)?;
         let mut headers = self.send.begin();
         prepare(&mut headers, &mut self.batches, socket, msgs, None)?;
-        sys::send(socket, headers.prepared(), Flags::NONE)
+        sys::send(socket, headers.prepared(), flags)
     }
 
     /// Sends messages as GSO batches, by one system call.
@@ -234,7 +240,9 @@ mod tests {
     fn grow(arena: &mut MmsgBuf, messages: usize) {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         let msg = SendMsg::to(socket.local_addr().expect("it is bound"), b"");
-        arena.send_on(sys::borrow(&socket), &vec![msg; messages]).expect("loopback takes them");
+        arena
+            .send_on(sys::borrow(&socket), &vec![msg; messages], Flags::NONE)
+            .expect("loopback takes them");
     }
 
     #[test]

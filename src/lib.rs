@@ -55,7 +55,7 @@
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | count what the kernel drops | [`Ancillary::DROPPED`] and [`options::Drops`] |
 //! | read ICMP errors and transmit timestamps | [`drain_errors`](error_queue::drain_errors) |
-//! | keep header memory yourself | [`MmsgBuf`] |
+//! | pass flags with a call, keep header memory yourself | [`MmsgBuf`] |
 //! | set fragmentation, buffers, pacing | [`options`] |
 //! | wait in a task instead of a thread | [`AsyncBatchSocket`], with the feature `tokio` |
 //! | QUIC with [quinn](https://docs.rs/quinn) | `mmsg_quinn::TokioRuntime`, in the crate [mmsg-quinn](https://docs.rs/mmsg-quinn) |
@@ -210,7 +210,7 @@ pub use socket::{BatchSocket, BatchSocketExt};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub use sys::AsSocket;
-pub use sys::{Backend, UnixAddr};
+pub use sys::{Backend, Flags, UnixAddr};
 
 /// Raw control messages in both directions, for everything that [`RecvMeta`] and [`SendMeta`] lack.
 pub mod control {

@@ -1,4 +1,4 @@
-//! A buffer for raw control messages to send.
+//! A buffer for raw control messages.
 
 use std::fmt;
 use std::io;
@@ -9,8 +9,8 @@ use crate::sys::{CONTROL_SPACE, ControlMessages, Layout, control_message};
 
 /// A buffer of control messages, [`CONTROL_SPACE`] bytes, 8-byte aligned, without heap memory.
 ///
-/// Fill it with [`push`](Self::push) and pass it to [`SendMsg::with_control`](crate::SendMsg::with_control). Received
-/// control messages are in [`Message::control_messages`](crate::Message::control_messages).
+/// To send them, fill it with [`push`](Self::push) and pass it to [`SendMsg::with_control`](crate::SendMsg::with_control). To
+/// receive them, pass it to [`RecvMsg::with_control`](crate::RecvMsg::with_control).
 ///
 /// ```
 /// use mmsg::control::ControlBuf;
@@ -53,6 +53,12 @@ impl ControlBuf {
             invalid(format!("control messages take more than {needed} bytes of {CONTROL_SPACE}"))
         })?;
         Ok(())
+    }
+
+    /// Replaces the messages by those that a receive brought.
+    pub(crate) fn set(&mut self, control: &[u8]) {
+        self.len = control.len().min(CONTROL_SPACE);
+        self.bytes[..self.len].copy_from_slice(&control[..self.len]);
     }
 
     /// The messages, in order.

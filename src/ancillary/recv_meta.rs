@@ -95,6 +95,32 @@ impl RecvMeta {
         original_dest: None,
     };
 
+    /// Decodes control messages: bytes in this platform's layout (`msg_control`), as a system call or io_uring left them. A
+    /// field whose control message is missing or malformed is `None`.
+    ///
+    /// ```
+    /// use mmsg::{Ancillary, BatchSocket, RecvBatch, RecvMeta, control::ControlBuf};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// Ancillary::DEST.require(&socket)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// let message = batch.message(0).expect("one came");
+    /// let mut control = ControlBuf::new();
+    /// for raw in message.control_messages() {
+    ///     control.push(raw.level, raw.ty, raw.data)?;
+    /// }
+    /// assert_eq!(RecvMeta::from_control(control.as_bytes()), *message.meta());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias("cmsghdr", "Parse"))]
+    #[must_use]
+    pub fn from_control(control: &[u8]) -> Self {
+        let mut meta = Self::NONE;
+        meta.add(control);
+        meta
+    }
+
     /// The ECN bits of `tos`.
     ///
     /// ```

@@ -152,8 +152,14 @@ impl RecvTotals {
     /// Adds a message.
     #[inline]
     pub(super) fn add(&mut self, message: &Message<'_>) {
-        self.bytes += message.len();
-        self.truncated += usize::from(message.truncated());
+        self.add_msg(message, message.len(), message.truncated());
+    }
+
+    /// Adds a message of which `message` may be only the first buffer.
+    #[inline]
+    pub(super) fn add_msg(&mut self, message: &Message<'_>, len: usize, truncated: bool) {
+        self.bytes += len;
+        self.truncated += usize::from(truncated);
         if message.meta().segment_size.is_none() {
             self.datagrams += 1;
         } else {

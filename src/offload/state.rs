@@ -207,7 +207,7 @@ impl OffloadState {
         match self.gro().then(smallest).flatten() {
             Some(capacity) if capacity < MAX_PAYLOAD => {
                 let reason = format!(
-                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}; use RecvBatch::for_gro, or wrap the socket with Offload::builder().gro(false)"
+                    "GRO is on: every message needs one buffer of {MAX_PAYLOAD} bytes, this one has {capacity}; use RecvBatch::for_gro, or wrap the socket with Offload::builder().gro(false)"
                 );
                 Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
             }
@@ -242,12 +242,13 @@ impl SocketWithState<'_> {
 
 impl BatchSocket for SocketWithState<'_> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        self.state.check_capacity(|| msgs.iter().take(MAX_BATCH).map(RecvMsg::capacity).min())?;
-        let result = arena::with(|arena| arena.recv_on(self.socket, msgs));
+        let smallest = || msgs.iter().take(MAX_BATCH).map(RecvMsg::coalesced_capacity).min();
+        self.state.check_capacity(smallest)?;
+        let result = arena::with(|arena| arena.recv_on(self.socket, msgs, Flags::NONE));
         let mut totals = RecvTotals::default();
         let count = result.as_ref().map_or(0, |received| received.count);
         let received = msgs.iter().take(count);
-        received.for_each(|msg| totals.add(&msg.message()));
+        received.for_each(|msg| totals.add_msg(&msg.message(), msg.len(), msg.truncated()));
         self.state.counters.received(&totals);
         result.map(|received| received.count)
     }

@@ -75,8 +75,8 @@ impl<'a> Message<'a> {
         self.truncation.control
     }
 
-    /// All control messages, of a [`RecvMsg`](crate::RecvMsg) none. Received descriptors are closed, and their numbers
-    /// read as -1.
+    /// All control messages; of a [`RecvMsg`](crate::RecvMsg) those that it [keeps](crate::RecvMsg::with_control). Received
+    /// descriptors are closed, and their numbers read as -1.
     ///
     /// ```
     /// use mmsg::{Ancillary, BatchSocket, RecvBatch};
@@ -122,6 +122,12 @@ impl Truncation {
     fn truncated(self) -> bool {
         self.data || self.boundaries
     }
+}
+
+/// Whether a message lacks bytes at its end, or its datagram boundaries.
+#[inline]
+pub(super) fn is_truncated(result: &RecvResult, origin: &Origin<'_>) -> bool {
+    Truncation::of(result, origin).truncated()
 }
 
 /// Whether a message without a segment size may be coalesced: only Internet sockets do that, and their messages have a

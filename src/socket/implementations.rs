@@ -24,12 +24,12 @@ use crate::sys::{self, BorrowedSocket, Flags};
 impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        arena::with(|arena| arena.recv_on(*self, msgs)).map(|received| received.count)
+        arena::with(|arena| arena.recv_on(*self, msgs, Flags::NONE)).map(|received| received.count)
     }
 
     #[inline]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        arena::with(|arena| arena.send_on(*self, msgs))
+        arena::with(|arena| arena.send_on(*self, msgs, Flags::NONE))
     }
 
     #[inline]

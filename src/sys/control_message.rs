@@ -58,8 +58,20 @@ pub struct ControlMessages<'a> {
 }
 
 impl<'a> ControlMessages<'a> {
-    /// Iterates over `control`, bytes in this platform's layout as the kernel wrote them.
-    pub(crate) fn new(control: &'a [u8]) -> Self {
+    /// Iterates over `control`: bytes in this platform's layout (`msg_control`), as a system call or io_uring left them.
+    ///
+    /// Descriptors in them (`SCM_RIGHTS`) stay open.
+    ///
+    /// ```
+    /// use mmsg::control::{ControlBuf, ControlMessages};
+    /// let mut control = ControlBuf::new();
+    /// control.push(1, 2, b"one")?;
+    /// let copy = control.as_bytes().to_vec();
+    /// assert!(ControlMessages::new(&copy).eq(control.messages()));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn new(control: &'a [u8]) -> Self {
         Self::with_layout(control, Layout::NATIVE)
     }
 

@@ -1,7 +1,7 @@
 //! System calls, and everything else that differs between targets.
 //!
 //! Its files form a stack: [`retry`] (what every backend owes), a target's `calls` (both backends), [`headers`] (filled
-//! here, without a call), a target's `header`, [`addr`], [`control_message`], [`zeroed`], [`message`], [`flags`],
+//! here, without a call), a target's `header`, [`buffers`], [`addr`], [`control_message`], [`zeroed`], [`message`], [`flags`],
 //! [`numbers`]. The files of a target answer questions beside it.
 //!
 //! # What a target provides
@@ -23,6 +23,7 @@
 //!   layout of a control message; `option` and `set_option_bytes`; `clock_time`.
 
 mod addr;
+mod buffers;
 pub(crate) mod control_message;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fault;
@@ -53,12 +54,11 @@ use self::windows as native;
 compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
 
 pub(crate) use self::addr::{Name, RawAddr, decode_addr, decode_unix, encode_addr, encode_unix};
+pub(crate) use self::buffers::RecvBuffers;
 pub(crate) use self::control_message::Layout;
 pub use self::control_message::{CONTROL_SPACE, ControlMessage, ControlMessages};
-pub(crate) use self::flags::Flags;
-pub(crate) use self::headers::{
-    OpenHeader, RecvHeaders, RecvStorage, SendHeaders, SendStorage, Slots,
-};
+pub use self::flags::Flags;
+pub(crate) use self::headers::{OpenHeader, RecvStorage, SendHeaders, SendStorage, Slots};
 pub(crate) use self::message::{Dest, Families, Payload, Received, RecvResult, Rejection};
 pub use self::native::AsSocket;
 pub(crate) use self::native::icmp::may_be_unrelated as may_be_unrelated_icmp;

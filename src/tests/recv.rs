@@ -184,7 +184,8 @@ fn a_receive_says_whether_its_last_system_call_drained_the_socket() {
         fault::script(fates);
         let mut memory = vec![Number::default(); slots];
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
-        let arena = crate::arena::with(|arena| arena.recv_on(borrow(&loopback.far), &mut msgs));
+        let far = borrow(&loopback.far);
+        let arena = crate::arena::with(|arena| arena.recv_on(far, &mut msgs, Flags::NONE));
         assert_eq!(arena.unwrap(), received);
         fault::finish();
     }

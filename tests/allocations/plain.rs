@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::net::{SocketAddr, UdpSocket};
 #[cfg(unix)]
 use std::os::unix::net::UnixDatagram;
@@ -11,7 +12,10 @@ use crate::common::{BACKENDS, is_emulated, repetitions, sockets};
 use crate::counting::{Counts, counted};
 use crate::way::Way;
 use crate::{use_backend, without_allocating};
-use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue};
+use mmsg::control::ControlBuf;
+use mmsg::{
+    Ancillary, BatchSocket, BatchSocketExt, Flags, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue,
+};
 
 const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 
@@ -236,6 +240,34 @@ fn recv_slices_and_changes_in_place_allocate_nothing() {
                 assert!(i < 40 || counts == Counts::NONE, "a receive of {size} allocates");
                 taken += result.expect("they were sent");
             }
+        }
+    }
+}
+
+#[test]
+fn uninitialised_and_several_buffers_raw_control_and_flags_allocate_nothing() {
+    let (near, far) = (sockets::udp4(), sockets::udp4());
+    let _ = Ancillary::TOS.enable(&far).expect("a UDP socket");
+    let sends = [SendMsg::to(sockets::addr(&far), &PAYLOAD); 2];
+    let (mut arena, mut control) = (MmsgBuf::new(), ControlBuf::new());
+    let (mut uninit, mut one, mut other) = ([MaybeUninit::uninit(); 16], [0; 3], [0; 13]);
+    let mut parts = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut other)];
+    let mut msgs =
+        [RecvMsg::uninit(&mut uninit).with_control(&mut control), RecvMsg::scatter(&mut parts)];
+    for backend in BACKENDS {
+        let _turn = use_backend(*backend);
+        for i in 0..calls() {
+            let ((), counts) = counted(|| {
+                let sent = arena.send(&near, &sends, Flags::DONT_WAIT);
+                assert_eq!(sent.expect("loopback takes it"), sends.len());
+                for (msg, flags) in [(0, Flags::PEEK), (0, Flags::NONE), (1, Flags::DONT_WAIT)] {
+                    let msg = &mut msgs[msg..=msg];
+                    assert_eq!(arena.recv(&far, msg, flags).expect("it was sent"), 1);
+                    assert_eq!(msg[0].slices().map(<[_]>::len).sum::<usize>(), PAYLOAD.len());
+                }
+                assert!(msgs[0].message().control_messages().all(|c| !c.data.is_empty()));
+            });
+            assert!(i == 0 || counts == Counts::NONE, "call {i} allocates");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::common::linux::{SOL_UDP, UDP_GRO, set_option};
 use crate::common::recv::{memory, recv_msgs};
 use crate::common::sockets::{addr, has_space_for, settle, udp4};
 use crate::common::{numbered, skip};
-use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
+use mmsg::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg};
 
 /// The longest UDP payload that IPv6's length field allows (RFC 8200, RFC 768).
 const NEEDED: usize = 65_527;
@@ -56,6 +56,10 @@ fn buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
             check_rejected(receiver.recv_batch(&mut recv_msgs(&mut memory)[short..=short]));
         }
     }
+    // A message in several buffers could not be split.
+    let mut parts = [vec![0; 2], vec![0; NEEDED]];
+    let mut buffers = parts.each_mut().map(|part| IoSliceMut::new(part));
+    check_rejected(receiver.recv_batch(&mut [RecvMsg::scatter(&mut buffers)]));
     assert_eq!(receiver.counters().received, 0);
 
     check_received(&receiver, &mut RecvBatch::new(64, NEEDED), &sent);

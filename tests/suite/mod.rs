@@ -4,6 +4,7 @@
 #![cfg_attr(not(unix), allow(unused_imports))]
 
 mod batches;
+mod call_flags;
 mod empties;
 mod errors;
 mod families;
@@ -12,12 +13,15 @@ mod memory;
 mod own_sockets;
 mod panics;
 mod queue;
+mod raw_control;
 mod replies;
+mod scatter;
 #[cfg(unix)]
 mod signals;
 mod sizes;
 mod slices;
 mod threads;
+mod uninit;
 #[cfg(unix)]
 mod unix_sources;
 mod until;

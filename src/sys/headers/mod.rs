@@ -3,5 +3,5 @@
 mod recv;
 mod send;
 
-pub(crate) use recv::{PreparedRecvs, RecvHeaders, RecvStorage, Slots};
+pub(crate) use recv::{PreparedRecvs, RecvStorage, Slots};
 pub(crate) use send::{OpenHeader, PreparedSends, SendHeaders, SendStorage};

@@ -18,9 +18,11 @@ use std::ptr;
 use std::slice::ChunksExactMut;
 
 use crate::sys::addr::{NAME_LEN, Name, RawAddr};
+use crate::sys::buffers::RecvBuffers;
 use crate::sys::control_message::{CONTROL_SPACE, Control};
 use crate::sys::message::RecvResult;
 use crate::sys::native::header::{Buffer, Header};
+use crate::sys::numbers;
 use crate::sys::zeroed::{Zeroed, grow};
 
 /// Storage for the headers of a batch to receive.
@@ -109,14 +111,35 @@ pub(crate) struct RecvHeaders<'a> {
 }
 
 impl<'a> RecvHeaders<'a> {
-    /// Points the next header at a message's buffer. The caller has reserved capacity.
+    /// Points the next header at a message's buffers. The caller has reserved capacity.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if there are too many. (In a batch the kernel would keep that error for the socket's next call.)
     #[inline]
-    pub(crate) fn push(&mut self, buffer: &'a mut IoSliceMut<'_>) {
+    pub(crate) fn push(&mut self, buffers: &'a mut RecvBuffers<'_>) -> io::Result<()> {
+        let list = buffers.as_slice();
+        if list.len() > numbers::MAX_BUFFERS {
+            return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
+        }
+        self.push_list(list.as_ptr(), list.len());
+        Ok(())
+    }
+
+    /// Points the next header at a buffer. The caller has reserved capacity.
+    #[inline]
+    pub(crate) fn push_slice(&mut self, buffer: &'a mut IoSliceMut<'_>) {
+        // std documents that an `IoSliceMut` has the layout of a `Buffer`.
+        self.push_list(ptr::from_mut(buffer).cast(), 1);
+    }
+
+    /// The buffers are borrowed exclusively for `'a`.
+    #[inline]
+    fn push_list(&mut self, first: *const Buffer, count: usize) {
         let name = self.storage.names.pointer(self.len).cast();
         let control = self.storage.controls.pointer(self.len).cast();
         let header = self.storage.headers.at(self.len);
-        // std documents that an `IoSliceMut` has the layout of a `Buffer`.
-        header.set_buffers(ptr::from_mut(buffer).cast(), 1);
+        header.set_buffers(first, count);
         reset(header, name, control);
         self.len += 1;
     }
@@ -135,7 +158,7 @@ impl<'a> RecvHeaders<'a> {
 fn reset(header: &mut Header, name: *mut u8, control: *mut u8) {
     header.set_name(name, NAME_LEN);
     header.set_control(control, CONTROL_SPACE);
-    header.clear_flags();
+    header.clear_result();
 }
 
 /// Headers to receive into. Safe code can only read them.
@@ -161,7 +184,7 @@ impl<'h> PreparedRecvs<'h> {
             header.name_len() == NAME_LEN
                 && len == CONTROL_SPACE
                 && !control.is_null()
-                && (count, first.is_null()) == (1, false)
+                && (count == 0 || !first.is_null())
         }));
         *touched = first + headers.len();
         Self { headers, first, touched }

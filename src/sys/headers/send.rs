@@ -121,7 +121,7 @@ impl<'a> SendHeaders<'a> {
         };
         header.set_name(names.pointer(self.len).cast_const().cast(), name_len.min(NAME_LEN));
         header.set_control(ptr::null(), 0);
-        header.clear_flags();
+        header.clear_result();
         match payload {
             Payload::One(data) => {
                 *iovec = Buffer::new(data.as_ptr(), data.len());

@@ -4,6 +4,8 @@ use super::{CmsgType, MAX_BATCH, OptionName, SourceRule, V4Rules};
 
 /// The maximum number of messages of a receive.
 pub(crate) const MAX_RECV: usize = MAX_BATCH;
+/// Whether a receive tells how many bytes it wrote.
+pub(crate) const KNOWS_LENGTHS: bool = true;
 /// The flag that reads the error queue: a bit that means nothing, since nobody reads it elsewhere.
 pub(crate) const MSG_ERRQUEUE: i32 = 1 << 30;
 /// Whether an IPv6 socket takes a `sockaddr_in`. If it carries IPv4, it takes the IPv4-mapped address on every system.

@@ -47,9 +47,12 @@ pub(crate) use platform::*;
 /// without an error (`__sys_sendmmsg` in net/socket.c).
 pub(crate) const MAX_BATCH: usize = 1024;
 
-/// The flag of a call that does not wait.
+/// The maximum number of buffers of one message: `UIO_MAXIOV` on Linux, `IOV_MAX` on other Unixes.
+pub(crate) const MAX_BUFFERS: usize = 1024;
+
+/// The flags of a call that does not wait, and of one that leaves the message in the socket.
 #[cfg(unix)]
-pub(crate) use libc::MSG_DONTWAIT;
+pub(crate) use libc::{MSG_DONTWAIT, MSG_PEEK};
 
 /// `int[]`: descriptors that a Unix peer passes.
 #[cfg(unix)]

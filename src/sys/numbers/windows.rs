@@ -12,6 +12,9 @@ use super::{CmsgType, OptionName};
 pub(crate) const MAX_RECV: usize = 1;
 /// A bit that means nothing to Windows, which has no such flag.
 pub(crate) const MSG_DONTWAIT: i32 = 1 << 29;
+pub(crate) const MSG_PEEK: i32 = WinSock::MSG_PEEK as i32;
+/// A receive into too short a buffer does not tell how much of it was written.
+pub(crate) const KNOWS_LENGTHS: bool = false;
 
 /// `IN_PKTINFO`: address, then interface.
 pub(crate) const PKTINFO_V4: Option<CmsgType> = Some((IP, WinSock::IP_PKTINFO));

@@ -105,8 +105,8 @@ impl Header {
     }
 
     #[inline(always)]
-    pub(crate) fn clear_flags(&mut self) {
-        self.0.msg_hdr.msg_flags = 0;
+    pub(crate) fn clear_result(&mut self) {
+        (self.0.msg_len, self.0.msg_hdr.msg_flags) = (0, 0);
     }
 
     /// Bytes of the received message.

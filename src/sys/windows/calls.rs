@@ -5,7 +5,7 @@
 use std::io;
 use std::os::windows::io::BorrowedSocket;
 use std::time::Duration;
-use std::{ptr, thread};
+use std::{ptr, slice, thread};
 
 use windows_sys::Win32::Networking::WinSock::{
     MSG_CTRUNC, MSG_TRUNC, POLLHUP, POLLRDNORM, POLLWRNORM, WSAEMSGSIZE, WSAESHUTDOWN,
@@ -19,6 +19,7 @@ use super::{check, handle, last_error};
 use crate::sys::fault::{self, Call};
 use crate::sys::flags::Flags;
 use crate::sys::headers::{PreparedRecvs, PreparedSends};
+use crate::sys::numbers;
 
 /// Receives one message into header `i`.
 pub(in crate::sys) fn recv_one(
@@ -50,7 +51,8 @@ fn recv_header(socket: BorrowedSocket<'_>, header: &mut Header, flags: Flags) ->
         check_ready(socket, POLLRDNORM)?;
     }
     let capacity = (header.msg.namelen, header.msg.Control.len);
-    (header.received, header.msg.dwFlags) = (0, 0);
+    header.received = 0;
+    header.msg.dwFlags = (flags.0 & numbers::MSG_PEEK) as u32;
     let function = recv_msg_function(socket)?;
     let Header { msg, received } = header;
     // SAFETY: the header comes from PreparedRecvs, and meets its invariant.
@@ -61,8 +63,11 @@ fn recv_header(socket: BorrowedSocket<'_>, header: &mut Header, flags: Flags) ->
         Err(error) if error.raw_os_error() == Some(WSAEMSGSIZE) => {
             if lacks_payload(header) {
                 header.msg.dwFlags |= MSG_TRUNC;
-                // SAFETY: the header meets the invariant of PreparedRecvs, and points at one buffer.
-                header.received = unsafe { (*header.msg.lpBuffers).len };
+                // SAFETY: the header meets the invariant of PreparedRecvs, so the list has that many buffers.
+                let buffers = unsafe {
+                    slice::from_raw_parts(header.msg.lpBuffers, header.msg.dwBufferCount as usize)
+                };
+                header.received = buffers.iter().fold(0, |sum, b| b.len.saturating_add(sum));
             }
             Ok(())
         }

@@ -94,8 +94,8 @@ impl Header {
     }
 
     #[inline]
-    pub(crate) fn clear_flags(&mut self) {
-        self.msg.dwFlags = 0;
+    pub(crate) fn clear_result(&mut self) {
+        (self.received, self.msg.dwFlags) = (0, 0);
     }
 
     /// Bytes of the received message.

@@ -12,16 +12,17 @@ fn fields_that_a_call_overwrites_are_set_anew() {
     let mut buffers = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
     for _ in 0..2 {
         let mut headers = storage.begin();
-        buffers.iter_mut().for_each(|buffer| headers.push(buffer));
+        buffers.iter_mut().for_each(|buffer| headers.push_slice(buffer));
         for i in 0..2 {
             let header = storage.headers.at(i);
             let result = header.result();
             assert_eq!((result.source_len, result.control_len), (NAME_LEN, CONTROL_SPACE));
-            assert_eq!((header.buffers().1, result.truncated), (1, false));
+            assert_eq!((header.buffers().1, result.truncated, result.len), (1, false, 0));
             assert!(!header.control().0.is_null());
             // A truncated message leaves these values.
             let (truncated, control_truncated) = (true, true);
-            let short = RecvResult { source_len: 16, truncated, control_truncated, ..result };
+            let short =
+                RecvResult { len: 10, source_len: 16, truncated, control_truncated, ..result };
             header.set_result(short);
         }
     }

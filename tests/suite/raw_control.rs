@@ -1,0 +1,143 @@
+//! Raw control messages that a message keeps, and control bytes that a program brings.
+
+use mmsg::control::{CONTROL_SPACE, ControlBuf, ControlMessages};
+use mmsg::{
+    Ancillary, BatchSocket, Flags, MmsgBuf, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta,
+    SendMsg,
+};
+use proptest::prelude::*;
+
+use crate::common::recv::{fill, memory};
+use crate::common::sockets::{addr, settle, udp4};
+
+type Raw<'a> = (i32, i32, &'a [u8]);
+
+fn raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {
+    messages.map(|message| (message.level, message.ty, message.data.to_vec())).collect()
+}
+
+#[test]
+fn what_was_appended_is_parsed() {
+    let long = [0xFE, 0xFF, 0xFF, 0xFE, 0xFE, 0xFF, 0xFF, 0xFE];
+    let cases: [&[Raw<'_>]; 6] = [
+        &[],
+        &[(7, 1, &[])],
+        &[(2, 2, &[0xFE])],
+        &[(3, 3, &long[..4])],
+        &[(4, 4, &long)],
+        &[(4, 4, &long), (2, 2, &[0xFE]), (i32::MIN, i32::MAX, &long[..5])],
+    ];
+    for messages in cases {
+        let mut control = ControlBuf::new();
+        for (level, ty, data) in messages {
+            control.push(*level, *ty, data).expect("there is space");
+        }
+        let expected: Vec<_> = messages.iter().map(|m| (m.0, m.1, m.2.to_vec())).collect();
+        // The last payload needs no padding.
+        let last = messages.last().map_or(0, |message| message.2.len());
+        let padding = last.next_multiple_of(4) - last;
+        for dropped in 0..=padding {
+            let bytes = &control.as_bytes()[..control.as_bytes().len() - dropped];
+            // The bytes may begin anywhere.
+            for offset in 0..2 {
+                let moved = [&vec![0xEE; offset][..], bytes].concat();
+                assert_eq!(raw(ControlMessages::new(&moved[offset..])), expected);
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_can_be_parsed(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let messages = raw(ControlMessages::new(&bytes));
+        prop_assert!(messages.iter().map(|message| message.2.len()).sum::<usize>() <= bytes.len());
+        let _ = RecvMeta::from_control(&bytes);
+    }
+}
+
+#[test]
+fn a_message_keeps_its_raw_control_messages() {
+    let (from, to) = (udp4(), udp4());
+    let asked = Ancillary::DEST | Ancillary::HOP_LIMIT | Ancillary::TOS;
+    let on = asked.enable(&to).expect("a UDP socket");
+    let offload = Offload::builder().gro(false).build(&to).expect("a UDP socket");
+    let by_arena = |msgs: &mut [RecvMsg<'_>]| MmsgBuf::new().recv(&to, msgs, Flags::NONE);
+    let ways: [&dyn Fn(&mut [RecvMsg<'_>]) -> std::io::Result<usize>; 3] =
+        [&|msgs| to.recv_batch(msgs), &|msgs| offload.recv_batch(msgs), &by_arena];
+    for (way, hops) in ways.into_iter().zip(21..) {
+        let options = SendMeta::new().with_hop_limit(hops);
+        let sent = from.send_batch(&[SendMsg::to(addr(&to), b"data").with_meta(&options)]);
+        assert_eq!(sent.expect("loopback takes it"), 1);
+        let (mut buffer, mut control) = ([0; 16], ControlBuf::new());
+        control.push(7, 1, b"old").expect("there is space");
+        let mut msgs = [RecvMsg::new(&mut buffer).with_control(&mut control)];
+        assert_eq!(msgs[0].message().control_messages().count(), 0, "nothing came yet");
+        assert_eq!(way(&mut msgs).expect("it arrives"), 1);
+        let message = msgs[0].message();
+        assert!(!message.control_truncated() && message.data() == b"data");
+        let (meta, seen) = (*message.meta(), raw(message.control_messages()));
+        assert_eq!(raw(control.messages()), seen);
+        assert_eq!(RecvMeta::from_control(control.as_bytes()), meta);
+        if on.contains(Ancillary::HOP_LIMIT) {
+            assert_eq!(meta.hop_limit, Some(hops));
+        }
+        assert_eq!(seen.is_empty(), on == Ancillary::NONE);
+    }
+}
+
+/// Each message has a buffer of its own, or none.
+#[test]
+fn a_batch_keeps_the_control_messages_of_each_message() {
+    let (from, to) = (udp4(), udp4());
+    if !Ancillary::HOP_LIMIT.enable(&to).expect("a UDP socket").contains(Ancillary::HOP_LIMIT) {
+        return;
+    }
+    let mut controls = [const { ControlBuf::new() }; 3];
+    let mut memory = memory(4, 16);
+    for round in [10, 20] {
+        for hops in round..round + 4 {
+            let options = SendMeta::new().with_hop_limit(hops);
+            from.send_batch(&[SendMsg::to(addr(&to), b"data").with_meta(&options)])
+                .expect("loopback takes it");
+        }
+        settle();
+        let mut left = controls.iter_mut();
+        let mut msgs: Vec<_> = memory
+            .iter_mut()
+            .map(|buffer| match (RecvMsg::new(buffer), left.next()) {
+                (msg, Some(control)) => msg.with_control(control),
+                (msg, None) => msg,
+            })
+            .collect();
+        fill(&to, &mut msgs);
+        for (msg, hops) in msgs.iter().zip(round..) {
+            assert_eq!(msg.meta().hop_limit, Some(hops));
+        }
+        assert_eq!(msgs[3].message().control_messages().count(), 0);
+        for (control, hops) in controls.iter().zip(round..) {
+            assert_eq!(RecvMeta::from_control(control.as_bytes()).hop_limit, Some(hops));
+        }
+    }
+    // A stand-in's message has none.
+    let mut buffer = [0; 8];
+    let mut msg = RecvMsg::new(&mut buffer).with_control(&mut controls[0]);
+    msg.fill(b"double", None, RecvMeta::default());
+    assert_eq!(msg.message().control_messages().count(), 0);
+}
+
+#[test]
+fn a_received_buffer_can_be_copied_and_decoded_later() {
+    let socket = udp4();
+    let _ = (Ancillary::DEST | Ancillary::TOS).enable(&socket).expect("a UDP socket");
+    socket.send_to(b"data", addr(&socket)).expect("loopback takes it");
+    let mut batch = RecvBatch::new(1, 16);
+    assert_eq!(socket.recv_into(&mut batch).expect("it arrives"), 1);
+    let message = batch.message(0).expect("one came");
+    let mut copy = ControlBuf::new();
+    for control in message.control_messages() {
+        copy.push(control.level, control.ty, control.data).expect("what came fits");
+    }
+    assert!(copy.as_bytes().len() <= CONTROL_SPACE);
+    assert_eq!(RecvMeta::from_control(&copy.as_bytes().to_vec()), *message.meta());
+}
