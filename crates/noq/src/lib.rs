@@ -26,6 +26,8 @@
 //! - GSO is off on the kernel releases that [damage batches](mmsg::offload::GsoStatus::OffByKernelRelease).
 //! - QUIC treats a datagram that the system rejects as lost. [`Socket::failed`] counts such datagrams, and `tracing`
 //!   logs the error, at most once a minute.
+//! - A receive that fails ends no endpoint. While receives fail for long (`ENOMEM`), the endpoint tries again every 10 ms,
+//!   and `tracing` logs the error, at most once a minute.
 //! - Received datagrams have their ECN bits and destination address, if the system reports them. Sent datagrams have
 //!   the ECN bits and source address that noq asks for.
 //! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation::Probe)), so that noq finds

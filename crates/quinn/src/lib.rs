@@ -28,6 +28,8 @@
 //! - QUIC treats a datagram that the system rejects as lost: it sends the contents again, or learns that the path does
 //!   not carry datagrams of this size. [`Socket::failed`] counts such datagrams, and `tracing` logs the error, at most
 //!   once a minute.
+//! - A receive that fails ends no endpoint. While receives fail for long (`ENOMEM`), the endpoint tries again every 10 ms,
+//!   and `tracing` logs the error, at most once a minute.
 //! - Received datagrams have their ECN bits and destination address, if the system reports them. Sent datagrams have
 //!   the ECN bits and source address that quinn asks for.
 //! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation::Probe)), so that quinn finds

@@ -1,6 +1,8 @@
 //! The socket of quinn's and noq's endpoints, without their traits. mmsg-noq links to this file.
 
+use std::future::Future;
 use std::io::{self, IoSliceMut};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -12,6 +14,7 @@ use mmsg::options::Fragmentation;
 use mmsg::{Ancillary, AsyncBatchSocket, Message, Offload};
 use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
+use tokio::time::{Sleep, sleep};
 
 use crate::convert::recv_meta;
 use crate::udp::{RecvMeta, Transmit};
@@ -20,9 +23,11 @@ use crate::udp::{RecvMeta, Transmit};
 pub(crate) const MAX_COALESCED: usize = 64;
 /// The longest UDP payload, and so the longest coalesced message.
 const MAX_PAYLOAD: usize = 65_535 - 8;
-/// How many receive errors in a row are skipped, because an endpoint ends at the first error that it gets.
+/// How many receive errors in a row are skipped at once, because an endpoint ends at the first error that it gets.
 const MAX_ERRORS: usize = 16;
-/// The minimum time between two logged send errors, as in quinn and noq.
+/// The pause after so many: the error may last, as `ENOMEM` does.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The minimum time between two logged errors of sends, and of receives, as in quinn and noq.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A clone is the same socket.
@@ -30,6 +35,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 pub struct Socket {
     pub(crate) socket: Arc<Offload<UdpSocket>>,
     failures: Arc<Failures>,
+    receives: Arc<Mutex<Receives>>,
     pub(crate) may_fragment: bool,
 }
 
@@ -38,6 +44,22 @@ pub struct Socket {
 struct Failures {
     count: AtomicU64,
     logged: Mutex<Option<Instant>>,
+}
+
+/// The pause after receives that failed, and when their error was last logged.
+#[derive(Debug, Default)]
+struct Receives {
+    pause: Option<Pin<Box<Sleep>>>,
+    logged: Option<Instant>,
+}
+
+/// Whether to log, at most once in each interval.
+fn is_due(logged: &mut Option<Instant>) -> bool {
+    let due = logged.is_none_or(|logged| logged.elapsed() > LOG_INTERVAL);
+    if due {
+        *logged = Some(Instant::now());
+    }
+    due
 }
 
 impl Socket {
@@ -58,7 +80,7 @@ impl Socket {
         let _ = (Ancillary::TOS | Ancillary::DEST).enable(&socket)?;
         socket.set_nonblocking(true)?;
         let socket = Arc::new(offload.build(UdpSocket::from_std(socket)?)?);
-        Ok(Self { socket, failures: Arc::default(), may_fragment })
+        Ok(Self { socket, failures: Arc::default(), receives: Arc::default(), may_fragment })
     }
 
     /// The socket underneath, with its counters and its [`GsoStatus`](mmsg::offload::GsoStatus).
@@ -83,14 +105,13 @@ impl Socket {
         self.failures.count.fetch_add(datagrams as u64, Ordering::Relaxed);
         let mut last = self.failures.logged.lock().unwrap_or_else(PoisonError::into_inner);
         // MTU probes end with "too big".
-        if !is_too_big(error) && last.is_none_or(|last| last.elapsed() > LOG_INTERVAL) {
-            *last = Some(Instant::now());
+        if !is_too_big(error) && is_due(&mut last) {
             let Transmit { destination, src_ip, ecn, .. } = transmit;
             tracing::warn!(%error, %destination, ?src_ip, ?ecn, datagrams, "a send failed");
         }
     }
 
-    /// Receives messages. Skips errors about earlier datagrams.
+    /// Receives messages. Skips errors about earlier datagrams, and pauses while the system has no memory for more.
     pub(crate) fn receive(
         &self,
         cx: &mut Context<'_>,
@@ -104,15 +125,26 @@ impl Socket {
             // The receive returns any error.
             let _ = self.socket.disable_gro(self.socket.get_ref());
         }
+        let mut receives = self.receives.lock().unwrap_or_else(PoisonError::into_inner);
         let mut errors = 0;
         loop {
+            if let Some(pause) = &mut receives.pause {
+                ready!(pause.as_mut().poll(cx));
+                (receives.pause, errors) = (None, 0);
+            }
             let each = |i: usize, message: Message<'_>| metas[i] = recv_meta(message);
             match ready!(self.socket.poll_recv_slices(cx, bufs, each)) {
                 // A socket that was shut down never receives again.
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
                 // The error is about an earlier datagram, and is reported once.
                 Err(_) if errors < MAX_ERRORS => errors += 1,
-                result => return Poll::Ready(result),
+                Err(error) => {
+                    if is_due(&mut receives.logged) {
+                        tracing::warn!(%error, "receives fail");
+                    }
+                    receives.pause = Some(Box::pin(sleep(PAUSE)));
+                }
+                Ok(count) => return Poll::Ready(Ok(count)),
             }
         }
     }

@@ -14,6 +14,9 @@ mod full;
 mod kit;
 #[path = "../../../quinn/tests/socket/life.rs"]
 mod life;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[path = "../../../quinn/tests/socket/memory.rs"]
+mod memory;
 mod own;
 #[path = "../../../quinn/tests/socket/relay.rs"]
 mod relay;

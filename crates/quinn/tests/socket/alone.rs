@@ -140,7 +140,7 @@ fn a_send_that_fails_is_counted_and_the_next_is_sent() {
 }
 
 /// Counts logged events.
-struct Log(Arc<AtomicUsize>);
+pub struct Log(pub Arc<AtomicUsize>);
 
 impl tracing::Subscriber for Log {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {

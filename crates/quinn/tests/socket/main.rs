@@ -8,6 +8,8 @@ mod common;
 mod full;
 mod kit;
 mod life;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod memory;
 mod own;
 mod relay;
 mod transfers;
