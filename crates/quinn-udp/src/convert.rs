@@ -17,17 +17,22 @@ pub(crate) fn send_meta(transmit: &Transmit<'_>) -> SendMeta {
     meta
 }
 
-/// A message's metadata. A truncated message becomes an empty one: its datagrams would not decrypt, or their
-/// boundaries are unknown. `stride` is never 0, so a peer cannot make a program divide by it.
+/// A message's metadata. A truncated message becomes its whole datagrams, if any: the rest would not decrypt. `stride` is
+/// never 0, so a peer cannot make a program divide by it.
 #[inline]
 pub(crate) fn recv_meta(message: Message<'_>) -> RecvMeta {
     let mut received = RecvMeta::default();
     let meta = message.meta();
+    let segment = meta.segment_size.map(usize::from).filter(|size| *size > 0);
     if let Some(addr) = message.addr() {
         received.addr = addr;
-        received.len = if message.truncated() { 0 } else { message.len() };
+        received.len = match segment {
+            _ if !message.truncated() => message.len(),
+            Some(size) => message.data().len() / size * size,
+            None => 0,
+        };
     }
-    received.stride = meta.segment_size.map_or(received.len, usize::from).max(1);
+    received.stride = segment.unwrap_or(received.len).max(1);
     received.ecn = meta.tos.and_then(EcnCodepoint::from_bits);
     received.dst_ip = meta.destination;
     received

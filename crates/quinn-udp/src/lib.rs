@@ -20,9 +20,10 @@
 //! - A transmit with a segment size is sent also while GSO is off or missing.
 //! - With [transport errors](UdpSocketState::enable_transport_errors) on, a report about another datagram fails no send
 //!   and no receive.
-//! - A truncated message is empty (`len` is 0), where quinn-udp returns its beginning as if it were whole.
-//!   [`stride`](RecvMeta::stride) is at least 1, so an empty datagram cannot make a program divide by zero.
-//! - If a buffer is shorter than 65,527 bytes, the first receive turns GRO off, for good, and
+//! - A truncated message is its whole datagrams, and empty (`len` is 0) if it has none, where quinn-udp returns its
+//!   beginning as if it were whole. [`stride`](RecvMeta::stride) is at least 1, so an empty datagram cannot make a program
+//!   divide by zero.
+//! - If a buffer is shorter than 65,527 bytes, over IPv4 65,507, the first receive turns GRO off, for good, and
 //!   [`gro_segments`](UdpSocketState::gro_segments) is 1. quinn-udp truncates coalesced messages.
 //! - A receive uses no more buffers than there are metadata, where quinn-udp panics.
 //! - The crate contains no `unsafe` code.
@@ -33,9 +34,11 @@
 //! - Without an [`ecn`](Transmit::ecn), a datagram has the socket's own ECN bits; quinn-udp clears them.
 //! - A [`src_ip`](Transmit::src_ip) of the other family than the destination is `InvalidInput`; quinn-udp may ignore it.
 //! - A batch that stays too big for the path as single datagrams is an error only if its first datagram is.
+//! - With transport errors on, a send that no path takes (65,600 bytes over IPv6) leaves more than one report in the queue,
+//!   since the call is repeated; with quinn-udp one.
 //!
-//! What is missing: Apple's private calls (`set_apple_fast_path`; the feature `fast-apple-datapath` does nothing),
-//! GRO on Windows, WASI.
+//! What is missing: Apple's private calls (`set_apple_fast_path` and the feature `fast-apple-datapath` do nothing; the
+//! function is not `unsafe` here), GRO on Windows, WASI.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -15,8 +15,9 @@ use crate::{BATCH_SIZE, RecvMeta, Transmit, TransportError, UdpSockRef};
 
 /// The maximum number of datagrams in a coalesced message on Linux.
 const MAX_COALESCED: usize = 64;
-/// The longest UDP payload, and so the longest coalesced message.
-const MAX_PAYLOAD: usize = 65_535 - 8;
+/// The longest UDP payload, and so the longest coalesced message, over IPv4 and over IPv6.
+const LONGEST_V4: usize = 65_535 - 8 - 20;
+const LONGEST: usize = 65_535 - 8;
 /// The minimum time between two logged send errors, as in quinn-udp.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -67,6 +68,8 @@ macro_rules! warn {
 pub struct UdpSocketState {
     offload: OffloadState,
     may_fragment: bool,
+    /// The longest message that may come.
+    longest: usize,
     last_logged: Mutex<Option<Instant>>,
 }
 
@@ -83,7 +86,8 @@ impl UdpSocketState {
         let _ = (Ancillary::DEST | Ancillary::TOS | Ancillary::TIMESTAMP).enable(socket)?;
         let may_fragment = Fragmentation::Probe.set(socket).is_err();
         let offload = OffloadState::new(socket)?;
-        Ok(Self { offload, may_fragment, last_logged: Mutex::new(None) })
+        let longest = if socket.local_addr()?.is_ipv4() { LONGEST_V4 } else { LONGEST };
+        Ok(Self { offload, may_fragment, longest, last_logged: Mutex::new(None) })
     }
 
     /// As [`try_send`](Self::try_send), but logs all errors except `WouldBlock` instead of returning them, at most one a
@@ -128,8 +132,9 @@ impl UdpSocketState {
     /// Receives up to [`BATCH_SIZE`] messages with one system call, one into each buffer, and returns how many. A
     /// blocking socket waits for the first only.
     ///
-    /// A buffer shorter than 65,527 bytes turns GRO off first. Coalesced messages that wait then may be lost: their
-    /// datagrams come as one, or truncated.
+    /// A buffer shorter than 65,527 bytes, over IPv4 65,507, turns GRO off after this call. Of a coalesced message that does
+    /// not fit, this call returns the whole datagrams that do; coalesced messages that still wait afterwards come as one
+    /// datagram each, or truncated.
     ///
     /// # Errors
     ///
@@ -142,9 +147,6 @@ impl UdpSocketState {
     ) -> io::Result<usize> {
         let count = bufs.len().min(meta.len()).min(BATCH_SIZE);
         let bufs = &mut bufs[..count];
-        if self.offload.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
-            self.offload.disable_gro(&*socket.0)?;
-        }
         let mut each = |i: usize, message: Message<'_>| {
             let extra = message.meta();
             meta[i] = recv_meta(message);
@@ -152,7 +154,12 @@ impl UdpSocketState {
             meta[i].timestamp =
                 extra.timestamp.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         };
-        match self.offload.on(&*socket.0).recv_slices(bufs, &mut each) {
+        // By the socket itself: with GRO on, an `Offload` takes no short buffers.
+        let result = (&*socket.0).recv_slices(bufs, &mut each);
+        if self.offload.gro() && bufs.iter().any(|buf| buf.len() < self.longest) {
+            self.offload.disable_gro(&*socket.0)?;
+        }
+        match result {
             Ok(0) if count > 0 => Err(io::ErrorKind::NotConnected.into()),
             result => result,
         }
@@ -201,7 +208,7 @@ impl UdpSocketState {
         self.offload.max_segments()
     }
 
-    /// How many datagrams one buffer may receive: 1 without GRO. For GRO, each buffer needs 65,527 bytes.
+    /// How many datagrams one buffer may receive: 1 without GRO. For GRO, each buffer needs 65,527 bytes, over IPv4 65,507.
     #[must_use]
     pub fn gro_segments(&self) -> usize {
         if self.offload.gro() { MAX_COALESCED } else { 1 }
@@ -262,6 +269,24 @@ impl UdpSocketState {
     /// The system's error.
     pub fn recv_buffer_size(&self, socket: UdpSockRef<'_>) -> io::Result<usize> {
         socket.0.recv_buffer_size()
+    }
+
+    /// Does nothing: Apple's private calls are left out. quinn-udp has it on Apple's systems, with the feature
+    /// `fast-apple-datapath`, where it is `unsafe`.
+    ///
+    /// ```
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let state = mmsg_quinn_udp::UdpSocketState::new((&socket).into())?;
+    /// state.set_apple_fast_path();
+    /// assert!(!state.is_apple_fast_path_enabled());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn set_apple_fast_path(&self) {}
+
+    /// Whether Apple's private calls are used: they are not.
+    #[must_use]
+    pub fn is_apple_fast_path_enabled(&self) -> bool {
+        false
     }
 
     /// Whether the IP layer might fragment datagrams.
