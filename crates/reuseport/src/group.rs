@@ -55,7 +55,8 @@ use crate::sys;
 /// The kernel numbers the sockets of all groups on the address in the order in which they joined, and when one leaves,
 /// the last one takes its number. While no other group has the address, a member's index here is the kernel's. After a
 /// restart the indices agree again if both groups have the same number of members and the old one left with
-/// `leave_all` or was dropped. In between, the old members get the datagrams that [`Spread::by`] means for the new ones.
+/// `leave_all` or was dropped. Of sockets that `into_iter` handed out, close the last one first: a `Vec` drops its first
+/// one first. In between, the old members get the datagrams that [`Spread::by`] means for the new ones.
 ///
 /// # Platforms
 ///

@@ -208,17 +208,16 @@ fn members_join_and_leave_and_the_others_share_evenly() {
     assert_eq!(counts(&group, 10, one), [10]);
 }
 
-/// The old group leaves by a call, or ends.
+/// The old group leaves by a call, ends, or its sockets are closed one by one.
 #[test]
 fn after_a_restart_the_new_members_have_the_indices() {
-    for by_call in [true, false] {
+    let leave = |mut old: ReusePortGroup| drop(old.leave_all().expect("they leave"));
+    let close = |old: ReusePortGroup| old.into_iter().rev().for_each(drop);
+    for end in [leave, drop, close] {
         let by = || Spread::by(Field::u8(0));
-        let mut old = builder(localhost(), by()).bind().expect("a group");
+        let old = builder(localhost(), by()).bind().expect("a group");
         let new = builder(old.local_addr(), by()).bind().expect("another");
-        if by_call {
-            old.leave_all().expect("they leave");
-        }
-        drop(old);
+        end(old);
         let (client, to) = (client(), new.local_addr());
         let mut batch = RecvBatch::new(64, 64);
         (0..100u8).for_each(|i| send(&client, &[i], to));
