@@ -168,3 +168,41 @@ fn every_link_leads_somewhere() {
     }
     assert!(found > 40, "{found} links");
 }
+
+/// "Only built" is a promise: each target of the page is compiled, without the crates that the page names.
+#[test]
+fn each_target_of_the_page_is_checked() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
+    let (Some(page), Some(script)) = (read("docs/platforms.md"), read(".ci/cross")) else {
+        let _ = writeln!(io::stderr().lock(), "skipped: targets: the page is not here");
+        return;
+    };
+    let part = |text: &str, from: &str, to: &str| {
+        let (_, rest) = text.split_once(from).expect("its beginning");
+        rest.split_once(to).expect("its end").0.to_owned()
+    };
+    let mut listed = Vec::new();
+    for row in part(&page, "\n| target |", "\n\n").lines().filter(|row| row.starts_with("| `")) {
+        let mut cells = row.split('|').map(|cell| names(cell).collect::<Vec<_>>().join(" "));
+        let (target, without) = (cells.nth(1).expect("a target"), cells.nth(2).expect("crates"));
+        listed.push((target, without));
+    }
+    let mut checked: Vec<_> = part(&script, "\ntargets=(\n", "\n)")
+        .lines()
+        .map(|target| (target.trim().to_owned(), String::new()))
+        .collect();
+    for line in part(&script, "declare -A stopped=(\n", "\n)").lines() {
+        let (target, without) = line.trim().split_once("]=").expect("a target and its crates");
+        let target = target.trim_start_matches('[');
+        let row = checked.iter_mut().find(|row| row.0 == target).expect("a listed target");
+        row.1 = without.split('"').nth(1).expect("names in quotes").to_owned();
+    }
+    listed.sort();
+    checked.sort();
+    assert_eq!(listed, checked);
+    let libraries = part(&script, "\nlibraries=\"", "\"");
+    for name in libraries.split(' ') {
+        assert!(page.contains(&format!("`{name}`")), "the page does not name {name}");
+    }
+}
