@@ -9,12 +9,13 @@ use std::mem;
 use std::sync::atomic::Ordering;
 
 use super::counters::add;
-use super::state::OffloadState;
+use super::state::{MAX_PAYLOAD, OffloadState};
 use crate::arena::MmsgBuf;
 use crate::events;
 use crate::send::chunk::{self, CHUNK};
 use crate::send::coalesce::{GsoBatch, MAX_BATCH_BYTES, Segmenting, explicit_segment_size};
 use crate::send::msg::SendMsg;
+use crate::send::prepare::is_v4;
 use crate::sys::{self, BorrowedSocket, Dest, Flags, MAX_BATCH, Payload, Rejection, numbers};
 
 impl OffloadState {
@@ -190,8 +191,8 @@ impl Call<'_> {
     ///
     /// # Errors
     ///
-    /// The kernel's, for what GSO does not carry: `EMSGSIZE` for too many bytes, `EINVAL` for too many segments. Else
-    /// `OutOfMemory`.
+    /// The kernel's, for what GSO does not carry: `EMSGSIZE` for more bytes than a datagram to the same address has, `EINVAL`
+    /// for too many segments. Else `OutOfMemory`.
     #[cold]
     fn send_segments(
         &mut self,
@@ -200,7 +201,11 @@ impl Call<'_> {
         segmenting: &Segmenting<'_>,
         flags: Flags,
     ) -> io::Result<Offered> {
-        if msg.len() > MAX_BATCH_BYTES {
+        // The length of an IPv6 packet does not count its header (RFC 8200), that of an IPv4 packet does (RFC 791).
+        let peer_is_v4 =
+            || sys::peer(self.socket).is_none_or(|peer| peer.ip().to_canonical().is_ipv4());
+        let is_v4 = || is_v4(&msg.dest).unwrap_or_else(peer_is_v4);
+        if msg.len() > MAX_PAYLOAD || msg.len() > MAX_BATCH_BYTES && is_v4() {
             return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
         }
         if msg.len().div_ceil(size) > numbers::MAX_EXPLICIT_SEGMENTS {

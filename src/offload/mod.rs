@@ -63,8 +63,8 @@ use crate::sys::{self, AsSocket};
 /// # Messages with a segment size
 ///
 /// A message with its own [segment size](crate::SendMeta::segment_size) goes to the kernel as it is. If the kernel
-/// rejects it, or while GSO is off, it is segmented in user space, unless no kernel would carry it: over 65,507 bytes the
-/// error is `EMSGSIZE`, over 128 segments (Windows: 512) `EINVAL`. It counts as sent once the kernel has taken one of its
+/// rejects it, or while GSO is off, it is segmented in user space, unless no kernel would carry it: over 65,507 bytes (IPv6:
+/// 65,527) the error is `EMSGSIZE`, over 128 segments (Windows: 512) `EINVAL`. It counts as sent once the kernel has taken one of its
 /// datagrams. If the kernel then stops (a full socket, a timeout, an error), the rest is dropped, as in a device's queue,
 /// and counted ([`Counters::dropped`]). An error means that the kernel took none.
 ///

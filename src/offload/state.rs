@@ -15,7 +15,7 @@ use crate::socket::BatchSocket;
 use crate::sys::{self, AsSocket, BorrowedSocket, Flags, MAX_BATCH, Received, numbers};
 
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
-const MAX_PAYLOAD: usize = 65_535 - 8;
+pub(super) const MAX_PAYLOAD: usize = 65_535 - 8;
 
 /// The state of an [`Offload`](crate::Offload) without its socket, for programs that keep the socket themselves and lend
 /// it to each call.

@@ -226,7 +226,7 @@ impl<'a> Encoder<'_, 'a> {
 
 /// Whether a message goes to an IPv4 address, or to one mapped to IPv6. `None` if it goes to the socket's peer.
 #[inline]
-fn is_v4(dest: &Dest<'_>) -> Option<bool> {
+pub(crate) fn is_v4(dest: &Dest<'_>) -> Option<bool> {
     match dest {
         Dest::Addr(SocketAddr::V4(_)) => Some(true),
         Dest::Addr(SocketAddr::V6(addr)) => Some(addr.ip().to_ipv4_mapped().is_some()),

@@ -4,6 +4,7 @@ use std::io::IoSlice;
 
 use super::offload_kit::Net;
 use super::*;
+use crate::Offload;
 use crate::SendMeta;
 use crate::control::ControlBuf;
 
@@ -151,6 +152,28 @@ fn what_gso_does_not_carry_is_refused_with_gso_and_without() {
             assert_eq!(net.near.send_batch(&[before, msg]).unwrap(), 1);
         }
         assert_eq!(net.delivered(), [vec![b"before".to_vec(); 2], vec![]]);
+    }
+    // IPv6 carries 20 bytes more, also to a socket's peer.
+    let v6 = UdpSocket::bind("[::1]:0").expect("a loopback socket");
+    let to = addr(&v6);
+    let near = Offload::builder().gro(false).build(UdpSocket::bind("[::1]:0").unwrap()).unwrap();
+    let peer = Offload::builder().gro(false).build(UdpSocket::bind("[::1]:0").unwrap()).unwrap();
+    peer.get_ref().connect(to).expect("loopback");
+    for (gso, len) in [true, false].into_iter().flat_map(|gso| [(gso, 65_527), (gso, 65_528)]) {
+        let msg = SendMsg::new(&data[..len]).with_segment_size(1_200);
+        for (near, msg) in [(&near, msg.with_dest(to)), (&peer, msg)] {
+            near.set_gso(gso);
+            match near.send_batch(&[msg]) {
+                Ok(sent) => assert_eq!((sent, len), (1, 65_527), "{gso}"),
+                Err(error) => {
+                    assert_eq!(
+                        (error.raw_os_error(), len),
+                        (Some(errno::EMSGSIZE), 65_528),
+                        "{gso}"
+                    );
+                }
+            }
+        }
     }
     // The most that a kernel carries goes both ways.
     let most = SendMsg::to(net.to(0), &data[..1_280]).with_segment_size(10);
