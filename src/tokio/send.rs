@@ -21,12 +21,13 @@ type Call<'c> = dyn FnMut(&dyn BatchSocket) -> io::Result<usize> + 'c;
 pub(super) fn send_each<'m>(
     socket: &impl Readiness,
     batch_call: impl Fn(&mut Call<'_>) -> io::Result<usize> + Send,
-    mut msgs: impl Iterator<Item = SendMsg<'m>> + Send,
+    msgs: impl Iterator<Item = SendMsg<'m>> + Send,
     mut on_error: impl FnMut(usize, io::Error) + Send,
 ) -> impl Future<Output = io::Result<usize>> + Send {
     async move {
         // `kept` has what a full socket did not take, the next message last. A chunk would take 22 kB in the future.
         let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), Vec::new());
+        let mut msgs = msgs.fuse();
         loop {
             poll_fn(coop::poll_proceed).await.made_progress();
             let (mut offered, mut datagrams) = (None, 0);

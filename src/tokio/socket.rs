@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ::tokio::task::coop;
 use ::tokio::time;
@@ -64,6 +64,7 @@ use crate::socket::{BatchSocket, is_temporary};
 ///   again. See [the guide](crate::guide::tokio#after-an-error).
 /// - Each datagram costs one unit of the task's cooperative budget, as with tokio's own calls. A call takes its whole
 ///   batch, and the next one yields: another task waits for at most 128 datagrams and one batch.
+///   [The guide](crate::guide::tokio#a-batch-is-one-turn) says what a batch is in milliseconds.
 /// - A future allocates only if its call is the largest of its thread so far. That of [`send_each`](Self::send_each) also
 ///   allocates for the messages that a full socket does not take.
 ///
@@ -220,6 +221,9 @@ pub trait AsyncBatchSocket: Sync + Sized {
         deadline: Instant,
     ) -> impl Future<Output = io::Result<usize>> + Send {
         async move {
+            // tokio's timer panics on the last instants there are, and takes this long for "never" itself.
+            const NEVER: Duration = Duration::from_secs(86_400 * 365 * 30);
+            let deadline = deadline.min(Instant::now() + NEVER);
             let before = batch.message_count();
             while batch.message_count() < batch.slots() {
                 let held = batch.message_count();

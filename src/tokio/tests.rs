@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::tokio::net::UdpSocket;
 use ::tokio::time;
@@ -188,9 +188,46 @@ fn a_message_that_the_system_refuses_is_reported_and_the_others_go() {
             fault::script([(Call::RecvMmsg, Fate::Fail(code)); 17]);
             assert_eq!(at_once(socket.recv_into(&mut batch)), Err(Some(code)));
             fault::script([(Call::RecvMmsg, Fate::Fail(code)); 17]);
-            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            let deadline = Instant::now() + Duration::from_secs(60);
             assert_eq!(at_once(socket.recv_more_until(&mut batch, deadline)), Err(Some(code)));
             fault::script([]);
         }
+    });
+}
+
+/// `try_iter` of a channel may have more after its `None`, and other iterators panic then.
+#[test]
+fn an_iterator_is_not_asked_again_after_its_end() {
+    with_ready_socket(async |socket, addr| {
+        let (mut left, mut has_ended) = (3, false);
+        let msgs = std::iter::from_fn(|| {
+            assert!(!std::mem::replace(&mut has_ended, left == 0), "it was asked again");
+            left -= usize::from(left > 0);
+            (!has_ended).then(|| SendMsg::to(addr, b"data"))
+        });
+        // The first call finds the socket full, so its messages are kept, and the end is met before the last send.
+        fault::script([(Call::SendMmsg, Fate::AtMost(1)), (Call::SendMmsg, REFUSED)]);
+        assert_eq!(at_once(socket.send_each(msgs, |_, _| {})), Ok(3));
+        fault::script([]);
+    });
+}
+
+/// tokio's timer adds to it.
+#[test]
+fn the_last_instant_there_is_is_a_deadline() {
+    with_ready_socket(async |socket, _| {
+        let mut last = Instant::now();
+        let seconds = (0..64).rev().map(|bit| Duration::from_secs(1 << bit));
+        let nanos = (0..30).rev().map(|bit| Duration::from_nanos(1 << bit));
+        for step in seconds.chain(nanos) {
+            last = last.checked_add(step).unwrap_or(last);
+        }
+        let mut batch = RecvBatch::new(1, 16);
+        fault::script([]);
+        assert_eq!(socket.recv_more_until(&mut batch, last).await.unwrap(), 1);
+        // It waits.
+        batch.clear();
+        let mut waiting = pin!(socket.recv_more_until(&mut batch, last));
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     });
 }
