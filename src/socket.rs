@@ -68,8 +68,8 @@ pub(crate) use implementations::forward;
 ///   with the rest.
 /// - If you offered at least one message, `Ok(0)` means that the socket was shut down. (A Unix socket then returns empty
 ///   messages.)
-/// - A call allocates only if it is the largest of its thread so far, or nested three deep in closures of
-///   [`recv_slices`](Self::recv_slices).
+/// - A call that succeeds allocates only if it is the largest of its thread so far, or nested three deep in closures of
+///   [`recv_slices`](Self::recv_slices). A call that fails allocates only for the text of an error about its arguments.
 ///
 /// # Errors
 ///

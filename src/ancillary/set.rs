@@ -68,8 +68,9 @@ impl Ancillary {
     #[doc(alias("IP_RECVERR", "IPV6_RECVERR", "MSG_ERRQUEUE"))]
     pub const ERRORS: Self = Self(1 << 8);
     /// Reports in the error queue when each datagram was sent (`SO_TIMESTAMPING` with `SOF_TIMESTAMPING_OPT_ID`,
-    /// numbered from 0 when turned on). Drain the queue as for [`ERRORS`](Self::ERRORS). While it is on, an
-    /// [`Offload`](crate::Offload) sends without GSO, so that each datagram has a time.
+    /// numbered from 0 when turned on). Drain the queue as for [`ERRORS`](Self::ERRORS). Turn it on before
+    /// [`Offload::new`](crate::Offload::new), which then sends without GSO, so that each datagram has a time; a GSO batch
+    /// has one for all.
     #[doc(alias = "SO_TIMESTAMPING")]
     pub const SEND_TIMESTAMP: Self = Self(1 << 9);
 

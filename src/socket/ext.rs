@@ -162,6 +162,8 @@ pub trait BatchSocketExt: BatchSocket {
     /// - After the deadline it still takes messages that are there. While more keep coming, only a full batch ends the call.
     /// - It may return a millisecond after the deadline, or later if the system does not run the thread.
     /// - Signals do not end the call.
+    /// - While reports wait in the [error queue](crate::error_queue), it sleeps for a millisecond at a time, because `poll`
+    ///   reports them for ever: 3 % of a CPU, until somebody drains the queue.
     /// - The socket may be blocking or non-blocking; its timeout has no effect. It must be non-blocking if its type has the
     ///   provided `recv_more`, or on Windows if another thread also receives from it.
     /// - The call needs a descriptor, so it is not on `dyn BatchSocket`.

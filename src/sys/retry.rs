@@ -43,7 +43,8 @@ use crate::events;
 pub enum Backend {
     /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, OpenBSD 7.2.
     Mmsg,
-    /// `recvmsg` and `sendmsg`, a call for each message: everywhere (Windows: `WSARecvMsg` and `WSASendMsg`).
+    /// `recvmsg` and `sendmsg`, for one buffer without options `sendto`, a call for each message: everywhere (Windows:
+    /// `WSARecvMsg` and `WSASendMsg`). A sandbox must permit all three.
     Msg,
 }
 
