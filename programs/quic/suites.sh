@@ -4,7 +4,7 @@
 # Runs the tests of quinn-udp, quinn and noq on this crate, in the versions of Cargo.lock and from cargo's copies of the
 # sources:
 #   1. quinn-udp 0.6's tests on crates/quinn-udp, by one line of their Cargo.toml;
-#   2. quinn's tests on a quinn built with crates/quinn-udp in place of quinn-udp 0.5;
+#   2. quinn's tests on a quinn whose quinn-udp 0.5 is patches/quinn-udp-0.5;
 #   3. quinn's tests on crates/quinn, and noq's on crates/noq, with only the runtime replaced.
 # FOLDER (target/suites) holds the sources and builds. It may be deleted at any time. The folders udp and stock in it
 # have quinn-udp's benchmark too, on this crate and on quinn-udp: cargo bench --bench throughput
@@ -24,12 +24,11 @@ for package in json.load(sys.stdin)["packages"]:
         print(os.path.dirname(package["manifest_path"]), package["version"])' "$@"
 }
 read -r quinn quinn_version < <(source_of quinn 0.11)
-read -r _ udp5_version < <(source_of quinn-udp 0.5)
 read -r udp udp_version < <(source_of quinn-udp 0.6)
 read -r noq noq_version < <(source_of noq 1)
 
 rm -rf "$folder"/{udp,stock,patched,adopted-*}
-mkdir -p "$folder"/{udp,stock,patched/quinn-udp}
+mkdir -p "$folder"/{udp,stock,patched}
 cp Cargo.lock "$folder/patched/"
 
 # quinn-udp's tests and benchmark are those of a crate that depends on it.
@@ -70,16 +69,12 @@ cp -r "$quinn" "$folder/patched/quinn"
 chmod -R u+w "$folder"/{udp,stock,patched}
 cat >"$folder/patched/Cargo.toml" <<END
 [workspace]
-members = ["quinn", "quinn-udp"]
+members = ["quinn"]
 resolver = "2"
 
 [patch.crates-io]
-quinn-udp = { path = "quinn-udp" }
+quinn-udp = { path = "$root/patches/quinn-udp-0.5" }
 END
-sed -e "s/^name = .*/name = \"quinn-udp\"/" -e "s/^version = .*/version = \"$udp5_version\"/" \
-    -e "s#path = \"../..\"#path = \"$root\"#" -e "/^\(documentation\|readme\)/d" crates/quinn-udp/Cargo.toml \
-    >"$folder/patched/quinn-udp/Cargo.toml"
-printf '\n[lib]\npath = "%s"\n' "$root/crates/quinn-udp/src/lib.rs" >>"$folder/patched/quinn-udp/Cargo.toml"
 
 # adopt NAME SOURCE VERSION RUNTIME: the tests of quinn or noq in a package whose endpoints have RUNTIME's sockets.
 adopt() {
