@@ -1,7 +1,6 @@
 //! Which offloads to turn on for a socket.
 
 use std::io;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counters::AtomicCounters;
@@ -91,7 +90,6 @@ impl OffloadBuilder {
             max_segments: self.max_segments,
             gro: AtomicBool::new(false),
             rejects_tos: AtomicBool::new(false),
-            peer_is_v4: OnceLock::new(),
             counters: AtomicCounters::default(),
         };
         state.set_gso(self.gso);

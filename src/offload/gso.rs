@@ -39,7 +39,6 @@ impl OffloadState {
             tos: self.sends_tos(),
             rejected: &[],
             singly_from: usize::MAX,
-            peer_is_v4: &self.peer_is_v4,
         };
         let mut call = Call { state: self, arena, socket };
         let offered = call.offer(msgs, &segmenting, Flags::NONE);

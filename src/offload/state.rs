@@ -1,7 +1,6 @@
 //! The state of an `Offload`'s socket, and the calls on a borrowed socket.
 
 use std::io::{self, IoSliceMut};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counters::{AtomicCounters, Counters, RecvTotals};
@@ -21,8 +20,7 @@ pub(super) const MAX_PAYLOAD: usize = 65_535 - 8;
 /// it to each call.
 ///
 /// [`on`](Self::on) combines it with the socket. Threads may share a state. A state belongs to one socket: with another
-/// one, calls are safe, but whether they use GSO is unspecified. It keeps the family of a connected socket's peer, for
-/// messages with a source: after a `connect` to the other family, make a new state.
+/// one, calls are safe, but whether they use GSO is unspecified.
 ///
 /// ```
 /// use mmsg::{BatchSocket, RecvBatch, SendMsg, offload::OffloadState};
@@ -42,8 +40,6 @@ pub struct OffloadState {
     pub(super) max_segments: usize,
     pub(super) gro: AtomicBool,
     pub(super) rejects_tos: AtomicBool,
-    /// Whether the peer of a connected socket has an IPv4 address, once asked for.
-    pub(super) peer_is_v4: OnceLock<bool>,
     pub(super) counters: AtomicCounters,
 }
 

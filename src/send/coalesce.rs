@@ -3,8 +3,6 @@
 #[cfg(any(test, fuzzing))]
 pub(crate) mod tests;
 
-use std::sync::OnceLock;
-
 use super::msg::SendMsg;
 use crate::sys::numbers::{self, CmsgType};
 use crate::sys::{CONTROL_SPACE, ControlMessages, Dest};
@@ -24,8 +22,6 @@ pub(crate) struct Segmenting<'s> {
     pub(crate) rejected: &'s [(Dest<'s>, usize)],
     /// The size from which segments to any destination go singly.
     pub(crate) singly_from: usize,
-    /// Whether the socket's peer has an IPv4 address, once asked for.
-    pub(crate) peer_is_v4: &'s OnceLock<bool>,
 }
 
 impl Segmenting<'_> {

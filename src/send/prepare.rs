@@ -28,7 +28,7 @@ pub(crate) fn prepare<'a>(
     msgs: &'a [SendMsg<'a>],
     segmenting: Option<&Segmenting<'_>>,
 ) -> io::Result<()> {
-    let mut encoder = Encoder { socket, segmenting, own_ip: None, last: None };
+    let mut encoder = Encoder { socket, segmenting, peer: None, own_ip: None, last: None };
     let mut is_v6 = None;
     let mut rest = msgs;
     while let (false, [first, ..]) = (headers.is_full(), rest) {
@@ -145,6 +145,8 @@ fn copy(msg: &SendMsg<'_>, free: &mut &mut [u8]) {
 struct Encoder<'s, 'a> {
     socket: BorrowedSocket<'s>,
     segmenting: Option<&'s Segmenting<'s>>,
+    /// The family of a connected socket's peer, once a message of the call needs it.
+    peer: Option<Families>,
     /// The socket's address, if it was asked for. Not kept for the next call: the program may connect the socket.
     own_ip: Option<Option<IpAddr>>,
     last: Option<Encoded<'a>>,
@@ -210,17 +212,14 @@ impl<'a> Encoder<'_, 'a> {
         Ok(())
     }
 
-    /// The family of a connected socket's peer, which an `Offload` asks for once.
+    /// The family of a connected socket's peer.
     #[cold]
-    fn families_of_peer(&self) -> Families {
-        let known = self.segmenting.and_then(|segmenting| segmenting.peer_is_v4.get().copied());
-        let peer = || sys::peer(self.socket).map(|peer| peer.ip().to_canonical().is_ipv4());
-        let v4 = known.or_else(peer);
-        if let (Some(v4), Some(segmenting)) = (v4, self.segmenting) {
-            let _ = segmenting.peer_is_v4.set(v4);
-        }
-        let v4 = v4.unwrap_or(false);
-        Families { v4, v6: !v4 }
+    fn families_of_peer(&mut self) -> Families {
+        let socket = self.socket;
+        *self.peer.get_or_insert_with(|| {
+            let v4 = sys::peer(socket).is_some_and(|peer| peer.ip().to_canonical().is_ipv4());
+            Families { v4, v6: !v4 }
+        })
     }
 }
 

@@ -22,8 +22,8 @@ use crate::socket::{BatchSocket, is_temporary};
 
 /// The calls of [`BatchSocket`] as futures, for tokio's sockets (feature `tokio`).
 ///
-/// Needs a tokio runtime with I/O and time enabled (`enable_all`): in another, the first call of a thread that waits panics.
-/// Poll each future within one runtime.
+/// Needs a tokio runtime with I/O and time enabled (`enable_all`): without one, the first call of a thread that waits
+/// panics. Poll each future within one runtime.
 ///
 /// Implemented for tokio's `UdpSocket`; on Unix also for its `UnixDatagram`, and for
 /// [`AsyncFd<T>`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) of another non-blocking datagram

@@ -16,8 +16,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use ::tokio::io::Interest;
-use ::tokio::runtime::Handle;
-use ::tokio::task::{self, coop};
+use ::tokio::task::coop;
 use ::tokio::time;
 
 use super::readiness::Readiness;
@@ -44,7 +43,8 @@ pub(super) async fn receive(
     let mut has_reports = false;
     loop {
         if has_reports {
-            with_timeout(socket.ready(Interest::READABLE)).await.transpose()?;
+            let readable = time::timeout(SLEEP, socket.ready(Interest::READABLE)).await;
+            readable.ok().transpose()?;
         } else {
             // Without the interest in errors, an ICMP error would wake only tasks that wait to send.
             socket.ready(Interest::READABLE | Interest::ERROR).await?;
@@ -165,7 +165,8 @@ pub(super) async fn space(socket: &impl Readiness) -> io::Result<()> {
     require_timer();
     let ready = socket.current(Interest::WRITABLE);
     if ready.is_write_closed() || ready.is_writable() && sys::stays_writable(sys::borrow(socket)) {
-        return pause().await;
+        time::sleep(SLEEP).await;
+        return Ok(());
     }
     socket.ready(Interest::WRITABLE).await.map(drop)
 }
@@ -200,31 +201,14 @@ pub(super) fn require_progress(sent: usize) -> io::Result<()> {
     if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }
 
-/// Panics in a runtime without time, before the call needs it: a program must learn that in its first test, and not when an
+/// Panics without tokio's timer, before the call needs it: a program must learn that in its first test, and not when an
 /// ICMP error arrives. Each thread asks once, since asking takes 50 ns.
 fn require_timer() {
     thread_local!(static HAS_TIMER: Cell<bool> = const { Cell::new(false) });
-    if !HAS_TIMER.get() && Handle::try_current().is_ok() {
+    if !HAS_TIMER.get() {
         drop(time::sleep(Duration::ZERO));
         HAS_TIMER.set(true);
     }
-}
-
-/// The result of `wait`, or `None` after [`SLEEP`]. Outside of a runtime there is no timer, so it waits without a limit.
-async fn with_timeout<T>(wait: impl Future<Output = T>) -> Option<T> {
-    match Handle::try_current() {
-        Ok(_) => time::timeout(SLEEP, wait).await.ok(),
-        Err(_) => Some(wait.await),
-    }
-}
-
-/// Sleeps by tokio's timer. Outside of a runtime it yields once instead.
-async fn pause() -> io::Result<()> {
-    match Handle::try_current() {
-        Ok(_) => time::sleep(SLEEP).await,
-        Err(_) => task::yield_now().await,
-    }
-    Ok(())
 }
 
 pub(super) fn would_block() -> io::Result<usize> {

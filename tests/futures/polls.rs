@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io::IoSliceMut;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use mmsg::{AsyncBatchSocket, Offload, RecvBatch, RecvMeta, SendMsg, SendQueue, SendWaiter};
 use socket2::SockRef;
@@ -185,6 +185,20 @@ fn a_runtime_without_time_is_found_out_by_the_first_wait() {
         runtime.expect("a runtime").block_on(first_wait);
     };
     std::thread::scope(|scope| scope.spawn(with_thread).join().expect("no check failed"));
+}
+
+/// The first call that waits panics, as in a runtime without time.
+#[test]
+fn a_wait_outside_a_runtime_panics() {
+    run(async {
+        let (socket, _) = udp();
+        let outside = || {
+            let mut batch = RecvBatch::new(4, 32);
+            let mut cx = Context::from_waker(Waker::noop());
+            let _ = pin!(socket.recv_into(&mut batch)).poll(&mut cx);
+        };
+        assert!(std::thread::scope(|scope| scope.spawn(outside).join().is_err()));
+    });
 }
 
 #[test]

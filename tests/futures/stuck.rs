@@ -270,26 +270,6 @@ fn a_sender_that_sleeps_leaves_nothing_when_dropped() {
     std::thread::scope(|scope| scope.spawn(test).join().expect("it does not panic"));
 }
 
-/// Outside a runtime, tokio's sockets work without a timer. So must these futures.
-#[test]
-fn a_full_socket_outside_a_runtime_does_not_panic() {
-    run(0, async |_| {
-        let (near, far) = stuck().await;
-        let full = fill(&near);
-        std::thread::scope(|scope| {
-            let outside = || {
-                let mut cx = Context::from_waker(Waker::noop());
-                for kind in 0..KINDS {
-                    assert!(pin!(send(&near, kind)).poll(&mut cx).is_pending());
-                }
-                drain(&far, full);
-                assert!(pin!(send(&near, 0)).poll(&mut cx).is_ready());
-            };
-            scope.spawn(outside).join().expect("it does not panic");
-        });
-    });
-}
-
 #[test]
 fn tasks_that_wait_in_both_directions_are_all_woken() {
     const TASKS: usize = 8;

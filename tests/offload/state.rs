@@ -91,32 +91,42 @@ fn a_send_on_a_connected_socket_does_not_ask_for_its_peer() {
     let mut pairs = vec![(udp4(), addr(&v4), v4)];
     pairs.extend(dual_stack().map(|from| (from, to_mapped, mapped)));
     pairs.extend(udp6().zip(udp6()).map(|(from, to)| (from, addr(&to), to)));
-    let options = SendMeta::new().with_tos(0x2e).with_hop_limit(33);
+    let meta = SendMeta::new().with_tos(0x2e).with_hop_limit(33);
     for (near, to, far) in pairs {
         (Ancillary::TOS | Ancillary::HOP_LIMIT).require(&far).expect("Linux has them");
         near.connect(to).expect("connecting only stores the peer");
         let near = Offload::new(near).expect("a UDP socket");
-        let with_source = options.with_source(to.ip().to_canonical());
-        let sends = [
-            (near.get_ref() as &(dyn BatchSocket + Sync), &options),
-            (&near, &options),
-            // The first one asks.
-            (&near, &with_source),
-            (&near, &with_source),
-        ];
-        let send = |(socket, meta): (&(dyn BatchSocket + Sync), &SendMeta)| {
-            let sent = socket.send_batch(&[SendMsg::new(b"data").with_meta(meta)]);
+        let send = |socket: &(dyn BatchSocket + Sync)| {
+            let sent = socket.send_batch(&[SendMsg::new(b"data").with_meta(&meta)]);
             assert_eq!(sent.expect("loopback takes it"), 1, "{to}");
             let mut batch = RecvBatch::new(1, 64);
             far.recv_into(&mut batch).expect("it was sent");
             let meta = batch.messages().next().expect("one").meta();
             assert_eq!((meta.tos, meta.hop_limit), (Some(0x2e), Some(33)), "{to}");
         };
-        send(sends[2]);
         let denied = || match deny(&[GETPEERNAME], libc::ENOTCONN) {
-            Ok(()) => sends.into_iter().for_each(send),
+            Ok(()) => {
+                [near.get_ref() as &(dyn BatchSocket + Sync), &near].into_iter().for_each(send)
+            }
             Err(error) => skip(name, error),
         };
         thread::scope(|scope| scope.spawn(denied).join().expect("the test passes"));
+    }
+}
+
+/// An IPv6 socket may carry both families, one after the other.
+#[test]
+fn a_socket_that_is_connected_to_the_other_family_sends_from_its_addresses() {
+    let (Some(near), Some(v6)) = (dual_stack(), udp6()) else { return };
+    let (near, v4) = (Offload::new(near).expect("a UDP socket"), udp4());
+    let mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), addr(&v4).port()));
+    for (to, far) in [(mapped, &v4), (addr(&v6), &v6), (mapped, &v4)] {
+        near.get_ref().connect(to).expect("connecting only stores the peer");
+        let meta = SendMeta::new().with_source(to.ip().to_canonical());
+        let sent = near.send_batch(&[SendMsg::new(b"data").with_meta(&meta)]);
+        assert_eq!(
+            (sent.expect("the source is the peer's"), far.recv(&mut [0; 8]).ok()),
+            (1, Some(4))
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
 use super::*;
 use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
@@ -171,9 +171,8 @@ fn check_headers(msgs: &[SendMsg<'_>], max_segments: usize) {
     STORAGE.with_borrow_mut(|storage| {
         storage.reserve(msgs.len(), COPIES).expect("there is memory");
         let (mut headers, mut batches) = (storage.begin(), Vec::new());
-        let peer_is_v4 = &OnceLock::new();
         let (rejected, singly_from) = (&[][..], usize::MAX);
-        let segmenting = Segmenting { max_segments, tos: true, rejected, singly_from, peer_is_v4 };
+        let segmenting = Segmenting { max_segments, tos: true, rejected, singly_from };
         let prepared = SOCKET.with(|socket| {
             prepare(&mut headers, &mut batches, borrow(socket), msgs, Some(&segmenting))
         });
