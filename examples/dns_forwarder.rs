@@ -21,7 +21,7 @@ const PORTS: usize = 16;
 /// Pending questions for each port.
 const PENDING: usize = 4096;
 
-/// A pending question: its new ID, the client and the client's ID, the options for the answer, and the question's hash.
+/// A pending question: its new ID, the client and the client's ID, the settings of the answer, and the question's hash.
 struct Asked {
     new: [u8; 2],
     by: SocketAddr,
@@ -94,7 +94,7 @@ async fn answer(clients: &UdpSocket, upstream: &Upstream, random: &RandomState) 
             eprintln!("receive: {error}");
         }
         count_truncated(&answers, &mut truncated);
-        // A message borrows its options, so the options of the batch are kept until it is sent.
+        // A message borrows its settings, so the settings of the batch are kept until it is sent.
         taken.clear();
         taken.extend(answers.iter().map(|answer| {
             let (id, question) =

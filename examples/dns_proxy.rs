@@ -4,7 +4,7 @@
 //! cargo run --release --features tokio --example dns_proxy
 //! ```
 //!
-//! A task owns its question, the client's address, and the options that make the answer leave from the address that was
+//! A task owns its question, the client's address, and the settings that make the answer leave from the address that was
 //! asked. The channel bounds the tasks: a question without a place for its answer is dropped. One host can take all places
 //! with questions that nobody answers; a proxy on the Internet gives each source a share. Only port and ID match an answer
 //! to its question; `dns_forwarder.rs` also compares the question. A simulated resolver ignores each question once, so
@@ -17,7 +17,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::timeout;
 
-/// The client, the options of the answer, and the answer.
+/// The client, the settings of the answer, and the answer.
 type Answer = (SocketAddr, SendMeta, Vec<u8>);
 
 /// Asks the resolver from a port of its own, up to six times.

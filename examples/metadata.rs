@@ -1,4 +1,4 @@
-//! Metadata of received messages, and options of sent ones.
+//! Metadata of received messages, and settings of sent ones.
 //!
 //! ```text
 //! cargo run --release --example metadata
@@ -43,7 +43,7 @@ fn main() -> std::io::Result<()> {
                 println!("{text}: {} us ago", age.as_micros());
             }
             let Some(reply) = datagram.reply(b"seen") else { continue };
-            // `reply` sets only the source address; further options can be added.
+            // `reply` sets only the source address; further settings can be added.
             if let Err(error) = server.send_batch(&[reply.with_ecn(Ecn::Ect1)]) {
                 eprintln!("reply to {text}: {error}");
             }

@@ -33,7 +33,7 @@ fn encrypt(inside: &Socket, outside: &Socket, peer: SocketAddr, key: u64) -> io:
             let pushed = queue.push_with(&SendMsg::to(peer, &counter), datagram.len(), |payload| {
                 payload.copy_from_slice(datagram.data());
                 cipher(key, counter, payload);
-                payload.len()
+                Some(payload.len())
             });
             if let Err(error) = pushed {
                 eprintln!("dropped: {error}");

@@ -53,7 +53,7 @@
 //! | send one payload to many destinations | [`SendQueue::push_to_all`] |
 //! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`](offload::OffloadState) for a socket that is lent for each call |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
-//! | count what the kernel drops | [`Ancillary::DROPPED`] and [`options::Drops`] |
+//! | count what the kernel drops | [`options::dropped`]; with each datagram [`Ancillary::DROPPED`] |
 //! | read ICMP errors and transmit timestamps | [`drain_errors`](error_queue::drain_errors) |
 //! | pass flags with a call, keep header memory yourself | [`MmsgBuf`] |
 //! | set fragmentation, buffers, pacing | [`options`] |

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use mmsg::control::ControlBuf;
-use mmsg::{Ancillary, Backend, BatchSocket, Offload, RecvBatch, SendMeta, SendMsg};
+use mmsg::{Ancillary, Backend, BatchSocket, Offload, RecvBatch, SendMsg};
 
 use common::skip;
 
@@ -144,8 +144,7 @@ fn a_message_with_its_own_segment_size_is_sent_as_it_is() {
         return;
     }
     let data = payload(3, 1_000);
-    let meta = SendMeta::new().with_segment_size(300);
-    let msgs = [SendMsg::to(to, b"before"), SendMsg::to(to, &data).with_meta(&meta)];
+    let msgs = [SendMsg::to(to, b"before"), SendMsg::to(to, &data).with_segment_size(300)];
     for on in [true, false] {
         // Without GSO, the crate segments it in user space.
         assert_eq!(sender.set_gso(on), on);

@@ -4,9 +4,9 @@
 /// (RFC 3168, section 5).
 ///
 /// ```
-/// use mmsg::{Ecn, SendMeta};
+/// use mmsg::{Ecn, SendMsg};
 /// assert_eq!(Ecn::from_tos(0b1011), Ecn::Ce);
-/// assert_eq!(SendMeta::new().with_ecn(Ecn::Ect0).tos, Some(0b10));
+/// assert_eq!(SendMsg::new(b"hello").with_ecn(Ecn::Ect0).meta().tos, Some(0b10));
 /// ```
 #[doc(alias("ECN", "EcnCodepoint"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! Ancillary data: control messages that travel with a datagram.
 //!
 //! [`Ancillary`] enables it on a socket, [`RecvMeta`] holds the decoded metadata of a received message,
-//! and [`SendMeta`] the options of a message to be sent. [`ControlBuf`] is a buffer for raw
+//! and [`SendMeta`] the settings of a message to be sent. [`ControlBuf`] is a buffer for raw
 //! control messages, in both directions.
 
 mod control_buf;
@@ -28,7 +28,7 @@ use std::io;
 // The codecs reach it through this module, so that tests put other systems in its place.
 use crate::sys;
 
-/// The error of a message whose options or control messages are invalid.
+/// The error of a message whose settings or control messages are invalid.
 #[cold]
 pub(crate) fn invalid(reason: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, reason.into())

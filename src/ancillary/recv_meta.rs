@@ -70,7 +70,7 @@ pub struct RecvMeta {
     #[doc(alias("UDP_GRO", "GRO"))]
     pub segment_size: Option<u16>,
     /// How many messages the kernel had dropped on this socket, for lack of buffer space, when it queued this one. Drops
-    /// after the last received message show with the next one; [`Drops`](crate::options::Drops) adds the counts up.
+    /// after the last received message show with the next one, or by [`dropped`](crate::options::dropped).
     /// Linux reports the count once it is above 0. [`DROPPED`](crate::Ancillary::DROPPED); Linux, Android.
     #[doc(alias = "SO_RXQ_OVFL")]
     pub dropped: Option<u32>,
@@ -139,7 +139,7 @@ impl RecvMeta {
         self.tos.map(Ecn::from_tos)
     }
 
-    /// Options of a reply that leaves from the address that the message was sent to.
+    /// Settings of a reply that leaves from the address that the message was sent to.
     ///
     /// The reply's source is [`local`](Self::local), so replies to broadcast and multicast messages
     /// leave from this host's own address. If the system does not report `local`, the source is

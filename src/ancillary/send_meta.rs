@@ -1,25 +1,25 @@
-//! Per-message options of a send, and the control messages that they become.
+//! Per-message settings of a send, and the control messages that they become.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
+use super::invalid;
 use super::sys::numbers::{self, CmsgType, SourceRule};
 use super::sys::{
     CONTROL_SPACE, ControlMessage, ControlMessages, Families, Layout, control_message,
 };
-use super::{Ecn, invalid};
 
-/// Options of one message to be sent.
+/// Settings of one message to be sent; [`SendMsg`](crate::SendMsg) itself has the ECN bits and the segment size.
 ///
-/// `None` leaves the choice to the socket. Invalid or unsupported options make the send fail with
+/// `None` leaves the choice to the socket. Invalid or unsupported settings make the send fail with
 /// [`InvalidInput`](std::io::ErrorKind::InvalidInput) or
 /// [`Unsupported`](std::io::ErrorKind::Unsupported).
 ///
 /// ```
 /// use mmsg::{Ecn, SendMeta, SendMsg};
-/// let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source("192.0.2.1".parse()?);
-/// let msg = SendMsg::to("192.0.2.7:4433".parse()?, b"hello").with_meta(&meta);
-/// assert_eq!(msg.meta().tos, Some(0b10));
+/// let meta = SendMeta::new().with_source("192.0.2.1".parse()?).with_hop_limit(64);
+/// let msg = SendMsg::to("192.0.2.7:4433".parse()?, b"hello").with_meta(&meta).with_ecn(Ecn::Ect0);
+/// assert_eq!((msg.meta().source, msg.meta().tos), (meta.source, Some(0b10)));
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,11 +47,6 @@ pub struct SendMeta {
     /// Time to live (IPv4, 1 to 255) or hop limit (IPv6), also of multicast. Linux, Android, Windows; others for IPv6.
     #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     pub hop_limit: Option<u8>,
-    /// Length in bytes of the segments that the kernel splits the payload into; the last one may be
-    /// shorter (`UDP_SEGMENT`). 0 means a single datagram, even if the socket has a segment size.
-    /// Linux 4.18, Android; Windows 10 2004 (`UDP_SEND_MSG_SIZE`).
-    #[doc(alias("UDP_SEGMENT", "GSO"))]
-    pub segment_size: Option<u16>,
     /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock). The send fails with
     /// `EINVAL` until [`select`](crate::TransmitClock::select) is called. Linux 4.19, where the device has the queueing
     /// discipline `fq` or `etf`. Under any other, and on loopback, which has none, the message leaves at once, without
@@ -66,7 +61,7 @@ pub struct SendMeta {
 }
 
 impl SendMeta {
-    /// No options.
+    /// No settings.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -74,30 +69,19 @@ impl SendMeta {
             source: None,
             interface: None,
             hop_limit: None,
-            segment_size: None,
             transmit_time: None,
             timestamp_id: None,
         }
     }
 
-    /// Sets the ECN bits, and leaves the rest of `tos` as it is (initially 0).
-    #[doc(alias = "ECN")]
-    #[must_use]
-    pub const fn with_ecn(mut self, ecn: Ecn) -> Self {
-        let rest = match self.tos {
-            Some(tos) => tos & !0b11,
-            None => 0,
-        };
-        self.tos = Some(rest | ecn as u8);
-        self
-    }
-
-    /// Sets the TOS byte or traffic class, ECN bits included.
+    /// Sets the TOS byte or traffic class, ECN bits included; [`SendMsg::with_ecn`](crate::SendMsg::with_ecn) sets these
+    /// alone.
     ///
     /// ```
-    /// use mmsg::{Ecn, SendMeta};
-    /// let expedited = SendMeta::new().with_tos(46 << 2).with_ecn(Ecn::Ect0); // DSCP 46 (RFC 3246)
-    /// assert_eq!(expedited.tos, Some(0b101110_10));
+    /// use mmsg::{Ecn, SendMeta, SendMsg};
+    /// let expedited = SendMeta::new().with_tos(46 << 2); // DSCP 46 (RFC 3246)
+    /// let msg = SendMsg::new(b"hello").with_meta(&expedited).with_ecn(Ecn::Ect0);
+    /// assert_eq!(msg.meta().tos, Some(0b101110_10));
     /// ```
     #[doc(alias("IP_TOS", "IPV6_TCLASS", "DSCP"))]
     #[must_use]
@@ -145,24 +129,6 @@ impl SendMeta {
         self
     }
 
-    /// Sets the segment size in bytes.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, SendMeta, SendMsg};
-    /// # let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// # let to = socket.get_ref().local_addr()?;
-    /// let meta = SendMeta::new().with_segment_size(1200);
-    /// // One message, three datagrams, on any `Offload`.
-    /// assert_eq!(socket.send_batch(&[SendMsg::to(to, &[0; 3000]).with_meta(&meta)])?, 1);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[doc(alias("UDP_SEGMENT", "GSO"))]
-    #[must_use]
-    pub const fn with_segment_size(mut self, segment_size: u16) -> Self {
-        self.segment_size = Some(segment_size);
-        self
-    }
-
     /// Sets the transmit time, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
     ///
     /// ```
@@ -194,18 +160,18 @@ impl SendMeta {
         self
     }
 
-    /// Writes the control messages of these options for destinations of these families (IPv4-mapped ones are IPv4), and
-    /// the raw ones after them. Returns the length in bytes.
+    /// Writes the control messages of a segment size and of these settings for destinations of these families (IPv4-mapped
+    /// ones are IPv4), and the raw ones after them. Returns the length in bytes.
     #[inline(always)]
     pub(crate) fn encode(
         &self,
         families: Families,
+        segment_size: Option<u16>,
         raw: &[u8],
         space: &mut [u8],
     ) -> io::Result<usize> {
         let mut writer = ControlWriter { space, len: 0, families };
-        let Self { tos, source, interface, hop_limit, segment_size, transmit_time, timestamp_id } =
-            *self;
+        let Self { tos, source, interface, hop_limit, transmit_time, timestamp_id } = *self;
         if let Some(size) = segment_size {
             writer.append_segment_size(size)?;
         }
@@ -227,7 +193,7 @@ impl SendMeta {
         if raw.is_empty() { Ok(writer.len) } else { writer.append_raw(raw) }
     }
 
-    /// Prepares the options of an IPv4 datagram for a socket with the address `own`, so that the send leaves address and peer
+    /// Prepares the settings of an IPv4 datagram for a socket with the address `own`, so that the send leaves address and peer
     /// to the socket. Its own source needs no naming.
     ///
     /// # Errors
@@ -252,7 +218,7 @@ impl SendMeta {
         Err(invalid(format!("SendMeta::{named}, the socket's own address {own}: {reason}")))
     }
 
-    /// Whether these options cannot be written for both families at once.
+    /// Whether these settings cannot be written for both families at once.
     pub(crate) fn needs_one_family(&self) -> bool {
         let either = self.source.is_some() || self.interface.is_some();
         either || self.hop_limit == Some(0) || !numbers::IGNORES_OTHER_FAMILY
@@ -341,8 +307,8 @@ impl ControlWriter<'_> {
                     info[..16].copy_from_slice(&ip.octets());
                 }
                 info[16..].copy_from_slice(&index);
-                let option = if ip.is_some() { "source" } else { "interface" };
-                self.append(option, numbers::PKTINFO_V6, &info)
+                let setting = if ip.is_some() { "source" } else { "interface" };
+                self.append(setting, numbers::PKTINFO_V6, &info)
             }
         }
     }
@@ -371,24 +337,24 @@ impl ControlWriter<'_> {
     #[inline]
     fn append_int(
         &mut self,
-        option: &'static str,
+        setting: &'static str,
         ty: Option<CmsgType>,
         value: u8,
     ) -> io::Result<()> {
-        self.append(option, ty, &i32::from(value).to_ne_bytes())
+        self.append(setting, ty, &i32::from(value).to_ne_bytes())
     }
 
-    /// Appends the control message of an option, a field of `SendMeta`.
+    /// Appends the control message of a setting.
     #[inline(always)] // The payload's length is then a constant, which saves 80 instructions a message.
     fn append(
         &mut self,
-        option: &'static str,
+        setting: &'static str,
         ty: Option<CmsgType>,
         payload: &[u8],
     ) -> io::Result<()> {
         let Some(ty) = ty else {
             let family = self.family();
-            let reason = format!("this platform does not have SendMeta::{option} for {family}");
+            let reason = format!("this platform does not support {setting} for {family}");
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         };
         let end = control_message::append(Layout::NATIVE, self.space, self.len, ty, payload);
@@ -404,7 +370,7 @@ impl ControlWriter<'_> {
             if ControlMessages::new(&self.space[..self.len]).any(|own| same(&own)) {
                 let (level, ty) = (message.level, message.ty);
                 let reason = format!(
-                    "a SendMeta and a ControlBuf both set level {level}, type {ty}: set it once"
+                    "the settings and the ControlBuf both set level {level}, type {ty}: set it once"
                 );
                 return Err(invalid(reason));
             }
@@ -422,5 +388,5 @@ impl ControlWriter<'_> {
 
 #[cold]
 fn too_long(needed: usize) -> io::Error {
-    invalid(format!("options and control messages take {needed} bytes of {CONTROL_SPACE}"))
+    invalid(format!("settings and control messages take {needed} bytes of {CONTROL_SPACE}"))
 }

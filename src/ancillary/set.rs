@@ -55,7 +55,7 @@ impl Ancillary {
     /// datagrams of queued coalesced messages end.
     #[doc(alias = "UDP_GRO")]
     pub const GRO: Self = Self(1 << 5);
-    /// The count of dropped messages (`SO_RXQ_OVFL`). [`Drops`](crate::options::Drops) adds it up.
+    /// The count of dropped messages (`SO_RXQ_OVFL`).
     #[doc(alias = "SO_RXQ_OVFL")]
     pub const DROPPED: Self = Self(1 << 6);
     /// The destination before a transparent proxy's redirection (`IP_RECVORIGDSTADDR`,

@@ -40,7 +40,7 @@ impl OffloadBuilder {
     ///
     /// A batch leaves the host as one burst at line rate. Networks with short queues, mobile ones for
     /// example, drop the end of a long burst: 10 datagrams (RFC 9002, section 7.7) are safe almost everywhere. The
-    /// limit does not apply to a message with its own [segment size](crate::SendMeta::segment_size).
+    /// limit does not apply to a message with its own [segment size](crate::SendMsg::with_segment_size).
     ///
     /// ```
     /// use mmsg::Offload;

@@ -318,6 +318,6 @@ impl<'m> Limits<'m> {
 
     /// Whether the kernel may have rejected the message for its TOS.
     fn blames_tos(&self, msg: &SendMsg<'_>, error: &io::Error) -> bool {
-        self.start.tos && sys::may_be_about_tos(error) && msg.options().tos.is_some()
+        self.start.tos && sys::may_be_about_tos(error) && msg.meta().tos.is_some()
     }
 }

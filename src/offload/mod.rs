@@ -21,7 +21,7 @@ use crate::sys::{self, AsSocket};
 
 /// A socket that sends with GSO and receives with GRO.
 ///
-/// Sends: consecutive messages with one destination, the same options and one length form a GSO batch
+/// Sends: consecutive messages with one destination, the same settings and one length form a GSO batch
 /// (the last one may be shorter), which the kernel or the network device segments (`UDP_SEGMENT`,
 /// Linux 4.18). Messages may have one buffer or several, anywhere in memory. One call may mix
 /// destinations and single datagrams.
@@ -62,7 +62,7 @@ use crate::sys::{self, AsSocket};
 ///
 /// # Messages with a segment size
 ///
-/// A message with its own [segment size](crate::SendMeta::segment_size) goes to the kernel as it is. If the kernel
+/// A message with its own [segment size](crate::SendMsg::with_segment_size) goes to the kernel as it is. If the kernel
 /// rejects it, or while GSO is off, it is segmented in user space, unless no kernel would carry it: over 65,507 bytes (IPv6:
 /// 65,527) the error is `EMSGSIZE`, over 128 segments (Windows: 512) `EINVAL`. It counts as sent once the kernel has taken one of its
 /// datagrams. If the kernel then stops (a full socket, a timeout, an error), the rest is dropped, as in a device's queue,

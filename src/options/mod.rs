@@ -2,7 +2,7 @@
 //!
 //! - [`Fragmentation`], [`path_mtu`]: what happens to datagrams longer than an MTU on their path
 //! - [`set_recv_buffer`], [`set_send_buffer`]: buffers as large as the system accepts
-//! - [`dropped`], [`Drops`]: how many datagrams the kernel has dropped
+//! - [`dropped`]: how many datagrams the kernel has dropped
 //! - [`set_max_pacing_rate`]: the pace at which datagrams leave
 //!
 //! The [guide](crate::guide::real_networks) says which to set. [`Ancillary`](crate::Ancillary) enables metadata.
@@ -13,6 +13,6 @@ mod fragmentation;
 mod pacing;
 
 pub use buffers::{set_recv_buffer, set_send_buffer};
-pub use drops::{Drops, dropped};
+pub use drops::dropped;
 pub use fragmentation::{Fragmentation, path_mtu};
 pub use pacing::set_max_pacing_rate;

@@ -147,7 +147,7 @@ macro_rules! accessors {
         /// all of it; each of its [datagrams](crate::Message::datagrams) can get its own.
         ///
         /// The reply borrows the metadata. [`SendMsg::with_ecn`](crate::SendMsg::with_ecn) and
-        /// [`SendMsg::with_meta`](crate::SendMsg::with_meta) add options to it.
+        /// [`SendMsg::with_meta`](crate::SendMsg::with_meta) add settings to it.
         ///
         /// ```
         /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};

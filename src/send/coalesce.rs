@@ -62,7 +62,7 @@ impl GsoBatch {
     }
 }
 
-/// A GSO batch to which messages are added. All have the same destination, the same options and the length of the
+/// A GSO batch to which messages are added. All have the same destination, the same settings and the length of the
 /// first; the last may be shorter. None is empty.
 pub(crate) struct Joining<'r, 'm> {
     first: &'r SendMsg<'m>,
@@ -107,7 +107,7 @@ impl<'r, 'm> Joining<'r, 'm> {
 /// devices reject it (`EIO`).
 #[inline]
 pub(crate) fn explicit_segment_size(msg: &SendMsg<'_>) -> Option<u16> {
-    let size = msg.segment_option()?;
+    let size = msg.segment_size?;
     (size > 0 && usize::from(size) < msg.len()).then_some(size)
 }
 
@@ -117,10 +117,10 @@ pub(crate) fn has_raw_segment_size(msg: &SendMsg<'_>) -> bool {
     has(msg.raw_control(), &[numbers::SEGMENT])
 }
 
-/// Whether the message's options mean the same for a whole batch, and leave space for a segment size.
+/// Whether the message's settings mean the same for a whole batch, and leave space for a segment size.
 fn may_join(msg: &SendMsg<'_>) -> bool {
     let control = msg.raw_control();
-    msg.segment_option().is_none()
+    msg.segment_size.is_none()
         && msg.meta.is_none_or(|meta| meta.timestamp_id.is_none())
         && control.len() <= CONTROL_SPACE / 2
         && !has(control, &[numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER])

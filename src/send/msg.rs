@@ -8,9 +8,9 @@ use std::ptr;
 use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
 use crate::sys::{Dest, Payload, UnixAddr};
 
-/// One datagram to send: destination, payload and options.
+/// One datagram to send: destination, payload and settings.
 ///
-/// A `SendMsg` borrows its payload and its options.
+/// A `SendMsg` borrows its payload and its settings.
 ///
 /// ```
 /// use mmsg::SendMsg;
@@ -139,16 +139,16 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// Sets per-message options, which replace those of an earlier `with_meta`.
+    /// Sets per-message settings, which replace those of an earlier `with_meta`.
     ///
-    /// The message borrows the options, and several messages can share them. In an iterator, make the options first:
+    /// The message borrows the settings, and several messages can share them. In an iterator, make the settings first:
     /// rustc rejects a temporary `SendMeta` with E0515, in a loop with E0716 (see the
-    /// [cookbook](crate::guide::cookbook#options-for-each-message)). ECN bits and segment size need no `SendMeta`:
+    /// [cookbook](crate::guide::cookbook#settings-for-each-message)). ECN bits and segment size need no `SendMeta`:
     /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size) set them in the message itself.
     ///
-    /// They replace those options of a [reply](crate::Datagram::reply) that both set, and combine with the others. The send
-    /// fails with `InvalidInput` if [raw control messages](Self::with_control) set one of them, too, or if one is invalid,
-    /// and with `Unsupported` if the platform lacks an option.
+    /// They replace those settings of a [reply](crate::Datagram::reply) that both have, and combine with the others. The send
+    /// fails with `InvalidInput` if [raw control messages](Self::with_control) have one of them, too, or if one is invalid,
+    /// and with `Unsupported` if the platform lacks one.
     ///
     /// ```
     /// use mmsg::{SendMeta, SendMsg};
@@ -198,8 +198,8 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// Sets the ECN bits. They replace those of other options, whichever is set first. The rest of the TOS byte comes
-    /// from the other options, or is 0.
+    /// Sets the ECN bits. They replace those of [`SendMeta::tos`], whichever is set first. The rest of the TOS byte comes
+    /// from there, or is 0.
     ///
     /// ```
     /// use mmsg::{Ecn, SendMeta, SendMsg};
@@ -215,15 +215,19 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// Sets the segment size in bytes (see [`SendMeta::segment_size`]). It replaces that of other options, whichever is
-    /// set first.
+    /// Sets the length in bytes of the segments that the kernel splits the payload into; the last one may be shorter
+    /// (`UDP_SEGMENT`). 0 means a single datagram, even if the socket has a segment size. Linux 4.18, Android; Windows 10
+    /// 2004 (`UDP_SEND_MSG_SIZE`). On others an [`Offload`](crate::Offload) splits the payload.
     ///
     /// ```
-    /// use mmsg::SendMsg;
-    /// let three_datagrams = SendMsg::new(&[0; 3000]).with_segment_size(1200);
-    /// assert_eq!(three_datagrams.meta().segment_size, Some(1200));
+    /// use mmsg::{BatchSocket, SendMsg};
+    /// # let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// # let to = socket.get_ref().local_addr()?;
+    /// // One message, three datagrams, on any `Offload`.
+    /// assert_eq!(socket.send_batch(&[SendMsg::to(to, &[0; 3000]).with_segment_size(1200)])?, 1);
+    /// # Ok::<(), std::io::Error>(())
     /// ```
-    #[doc(alias("UDP_SEGMENT", "GSO"))]
+    #[doc(alias("UDP_SEGMENT", "UDP_SEND_MSG_SIZE", "GSO"))]
     #[must_use]
     #[inline]
     pub const fn with_segment_size(mut self, segment_size: u16) -> Self {
@@ -231,7 +235,7 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// Sets raw control messages, for options that [`SendMeta`] lacks. They replace those of an earlier `with_control`.
+    /// Sets raw control messages, for what [`SendMeta`] lacks. They replace those of an earlier `with_control`.
     ///
     /// Unix and Windows, each with its own control messages. They go to the system as they are: on macOS an `IP_PKTINFO`
     /// among them takes the address and the peer away from the socket.
@@ -280,10 +284,27 @@ impl<'a> SendMsg<'a> {
         }
     }
 
-    /// All options of the message together, except raw control messages.
+    /// All settings of the message together, except its segment size and raw control messages.
     #[must_use]
+    #[inline(always)] // Each setting is then read where it is, without a copy of all.
     pub fn meta(&self) -> SendMeta {
-        self.options()
+        let mut settings = self.borrowed_settings();
+        if let Some(ecn) = self.ecn {
+            settings.tos = Some(settings.tos.unwrap_or(0) & !0b11 | ecn as u8);
+        }
+        settings
+    }
+
+    /// The segment size in bytes, if it is set.
+    ///
+    /// ```
+    /// use mmsg::SendMsg;
+    /// assert_eq!(SendMsg::new(&[0; 3000]).with_segment_size(1200).segment_size(), Some(1200));
+    /// ```
+    #[must_use]
+    #[inline]
+    pub const fn segment_size(&self) -> Option<u16> {
+        self.segment_size
     }
 
     /// Payload length in bytes.
@@ -339,30 +360,19 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// All options together.
-    #[inline(always)] // Each option is then read where it is, without a copy of all.
-    pub(crate) fn options(&self) -> SendMeta {
-        let mut options = self.borrowed_options();
-        if let Some(ecn) = self.ecn {
-            options = options.with_ecn(ecn);
-        }
-        options.segment_size = self.segment_size.or(options.segment_size);
-        options
-    }
-
-    /// The borrowed options together: those of `with_meta`, then those of a reply.
+    /// The borrowed settings together: those of `with_meta`, then those of a reply.
     #[inline(always)]
-    pub(crate) fn borrowed_options(&self) -> SendMeta {
-        let mut options = self.meta.copied().unwrap_or_default();
+    pub(crate) fn borrowed_settings(&self) -> SendMeta {
+        let mut settings = self.meta.copied().unwrap_or_default();
         if let Some(received) = self.reply {
             let (source, interface) = reply_path(received, self.by_interface);
-            options.source = options.source.or(source);
-            options.interface = options.interface.or(interface);
+            settings.source = settings.source.or(source);
+            settings.interface = settings.interface.or(interface);
         }
-        options
+        settings
     }
 
-    /// Whether the message has neither options nor control messages.
+    /// Whether the message has neither settings nor control messages.
     #[inline]
     pub(crate) fn has_no_settings(&self) -> bool {
         self.ecn.is_none()
@@ -372,7 +382,7 @@ impl<'a> SendMsg<'a> {
             && self.reply.is_none()
     }
 
-    /// Whether both messages have equal options and control messages.
+    /// Whether both messages have equal settings and control messages.
     #[inline(always)]
     pub(crate) fn same_settings(&self, other: &SendMsg<'_>) -> bool {
         let ecn = |msg: &SendMsg<'_>| msg.ecn.map_or(4, |ecn| ecn as u8);
@@ -382,11 +392,11 @@ impl<'a> SendMsg<'a> {
             && (place(self.reply) == place(other.reply)
                 && place(self.meta) == place(other.meta)
                 && place(self.control) == place(other.control)
-                || self.same_borrowed_options(other))
+                || self.same_borrowed_settings(other))
     }
 
     #[inline(never)]
-    fn same_borrowed_options(&self, other: &SendMsg<'_>) -> bool {
+    fn same_borrowed_settings(&self, other: &SendMsg<'_>) -> bool {
         // What `reply_meta` depends on. Messages that differ in it may still have equal replies: one to this host's address
         // and one to a broadcast address.
         let origin = |meta: &RecvMeta| (meta.local, meta.destination, meta.interface);
@@ -409,12 +419,6 @@ impl<'a> SendMsg<'a> {
     #[inline]
     pub(crate) fn raw_control(&self) -> &'a [u8] {
         self.control.map_or(&[], ControlBuf::as_bytes)
-    }
-
-    /// The segment size, wherever it is set.
-    #[inline]
-    pub(crate) fn segment_option(&self) -> Option<u16> {
-        self.segment_size.or_else(|| self.meta?.segment_size)
     }
 
     #[inline]

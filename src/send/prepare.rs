@@ -13,7 +13,7 @@ use crate::sys::numbers::SourceRule;
 use crate::sys::{self, BorrowedSocket, Dest, Families, OpenHeader, Payload, SendHeaders, numbers};
 
 /// Fills headers with messages in order, as many as there is room for. Without `segmenting` each message has a header and
-/// the options that it asks for. With it, messages form GSO batches, and `batches` describes each header.
+/// the settings that it asks for. With it, messages form GSO batches, and `batches` describes each header.
 ///
 /// Stops before a message with an explicit segment size that the kernel must not segment, and when the memory for copies
 /// might not hold another batch.
@@ -141,7 +141,7 @@ fn copy(msg: &SendMsg<'_>, free: &mut &mut [u8]) {
     }
 }
 
-/// Writes options as control messages. Consecutive messages usually have the same options, and then share them.
+/// Writes settings as control messages. Consecutive messages usually have the same settings, and then share them.
 struct Encoder<'s, 'a> {
     socket: BorrowedSocket<'s>,
     segmenting: Option<&'s Segmenting<'s>>,
@@ -152,7 +152,7 @@ struct Encoder<'s, 'a> {
     last: Option<Encoded<'a>>,
 }
 
-/// A message whose options are encoded in a complete header.
+/// A message whose settings are encoded in a complete header.
 struct Encoded<'a> {
     msg: &'a SendMsg<'a>,
     segment_size: Option<u16>,
@@ -185,29 +185,29 @@ impl<'a> Encoder<'_, 'a> {
         msg: &'a SendMsg<'a>,
         segment_size: Option<u16>,
     ) -> io::Result<()> {
-        let (mut options, raw) = (msg.options(), msg.raw_control());
+        let (mut meta, raw, mut size) = (msg.meta(), msg.raw_control(), msg.segment_size);
         if let Some(segmenting) = self.segmenting {
-            options.tos = options.tos.filter(|_| segmenting.tos);
-            // Beside a raw one it stays: the same option twice is an error.
+            meta.tos = meta.tos.filter(|_| segmenting.tos);
+            // Beside a raw one it stays: the same setting twice is an error.
             if !has_raw_segment_size(msg) {
-                options.segment_size = segment_size;
+                size = segment_size;
             }
         }
         let families = match is_v4(&msg.dest) {
             Some(v4) => Families { v4, v6: !v4 },
-            None if options.needs_one_family() => self.families_of_peer(),
+            None if meta.needs_one_family() => self.families_of_peer(),
             None => Families { v4: true, v6: true },
         };
         let rule = sys::v4_rules().source;
-        let named = options.source.is_some() || options.interface.is_some();
+        let named = meta.source.is_some() || meta.interface.is_some();
         if rule != SourceRule::Allowed && families.v4 && named {
             let own = match self.own_ip {
                 Some(own) => own,
                 None => *self.own_ip.insert(sys::own_ip(self.socket)?),
             };
-            options.keep_socket(rule, own)?;
+            meta.keep_socket(rule, own)?;
         }
-        header.encode_control(|space| options.encode(families, raw, space))?;
+        header.encode_control(|space| meta.encode(families, size, raw, space))?;
         self.last = Some(Encoded { msg, segment_size, header: header.index() });
         Ok(())
     }

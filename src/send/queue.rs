@@ -46,7 +46,7 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
-    /// Bytes that each datagram counts in addition to its payload and its options, for the queue's record of it. So the
+    /// Bytes that each datagram counts in addition to its payload and its settings, for the queue's record of it. So the
     /// bound limits empty datagrams, too.
     pub const OVERHEAD: usize = half::OVERHEAD;
 
@@ -85,7 +85,7 @@ impl SendQueue {
     }
 
     /// An empty queue whose bound fits `datagrams` datagrams of up to `len` bytes of payload each, to Internet
-    /// addresses, with per-message options and without raw control messages.
+    /// addresses, with per-message settings and without raw control messages.
     ///
     /// ```
     /// use mmsg::{SendMeta, SendMsg, SendQueue};
@@ -105,8 +105,8 @@ impl SendQueue {
         Self::new(each.saturating_mul(datagrams))
     }
 
-    /// Bytes that a datagram counts against the bound: its payload, the memory of its [`SendMeta`] if it has one, the
-    /// address of a Unix destination, and [`OVERHEAD`](Self::OVERHEAD).
+    /// Bytes that a datagram counts against the bound: its payload, the memory of its [`SendMeta`] if it has one, and
+    /// [`OVERHEAD`](Self::OVERHEAD). `usize::MAX` for a datagram that no queue stores.
     ///
     /// ```
     /// use mmsg::{SendMsg, SendQueue};
@@ -114,8 +114,7 @@ impl SendQueue {
     /// ```
     #[must_use]
     pub fn cost(msg: &SendMsg<'_>) -> usize {
-        let (content, dest) = (half::cost_of_content(msg), half::cost_of_dest(&msg.dest));
-        content.and_then(|content| Ok(content.saturating_add(dest?))).unwrap_or(usize::MAX)
+        half::cost(msg).unwrap_or(usize::MAX)
     }
 
     /// Copies a datagram into the queue.
@@ -127,23 +126,24 @@ impl SendQueue {
     /// - [`PushError::Full`]: the datagram does not fit now.
     /// - [`PushError::TooLong`]: it can never fit.
     /// - [`PushError::HasControl`]: it has raw control messages, which a queue does not store.
-    /// - [`PushError::NoAddress`]: no Unix socket can have its destination.
+    /// - [`PushError::HasUnixDest`]: it goes to a Unix address, which a queue does not store either. On a connected Unix
+    ///   socket it needs none.
     /// - [`PushError::OutOfMemory`]: the queue cannot grow.
     ///
     /// A datagram that the system does not accept fails when it is sent.
     #[inline(always)]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
-        self.push_with(msg, 0, |_| 0)
+        self.push_with(msg, 0, |_| Some(0))
     }
 
     /// Adds a datagram whose payload `fill` writes into the queue's memory. Encrypting or encoding there saves a buffer and a
     /// copy.
     ///
     /// The datagram is the payload of `msg`, as a header, followed by the bytes that `fill` writes. `SendMsg::to(dest, &[])`
-    /// has no header. `msg` also has the destination and the options.
+    /// has no header. `msg` also has the destination and the settings.
     ///
-    /// `fill` gets `max_len` zero bytes and returns how many of them to send, from the first on. If it returns `usize::MAX`,
-    /// nothing is queued and the push fails with [`PushError::TooLong`]. The bytes are zeroed first; keep `max_len` small.
+    /// `fill` gets `max_len` zero bytes and returns how many of them to send, from the first on. If it returns `None`, nothing
+    /// is queued, and the result is `Ok`. The bytes are zeroed first; keep `max_len` small.
     ///
     /// ```
     /// use mmsg::{BatchSocket, SendMsg, SendQueue};
@@ -154,7 +154,7 @@ impl SendQueue {
     ///     queue.push_with(&SendMsg::to(peer, &counter.to_be_bytes()), packet.len(), |body| {
     ///         body.copy_from_slice(packet);
     ///         body.iter_mut().for_each(|byte| *byte ^= 0x2a); // Encrypts it.
-    ///         packet.len()
+    ///         Some(packet.len())
     ///     })?;
     /// }
     /// assert_eq!(socket.flush(&mut queue)?, 3);
@@ -173,14 +173,14 @@ impl SendQueue {
         &mut self,
         msg: &SendMsg<'_>,
         max_len: usize,
-        fill: impl FnOnce(&mut [u8]) -> usize,
+        fill: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> Result<(), PushError> {
         let bounds = (self.remaining(), self.capacity);
         self.bytes += self.back.push_with(msg, bounds, max_len, fill)?;
         Ok(())
     }
 
-    /// Queues one message for several destinations: for all of them, or for none if it fails. Payload and options are
+    /// Queues one message for several destinations: for all of them, or for none if it fails. Payload and settings are
     /// stored once; the message's own destination is not used. All datagrams leave from one source address. If the
     /// members of a group contacted different addresses of this host, call this once for each address, with that
     /// [source](SendMeta::with_source) and its members.

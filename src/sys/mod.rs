@@ -19,7 +19,7 @@
 //! - Questions about an error: `icmp::is_unrelated`, `icmp::may_be_unrelated`, and `may_be_about_tos` for kernels that
 //!   reject a TOS.
 //! - For sends with GSO: `segmentation_rejected` and `kernel_release`.
-//! - [`numbers`], the numbers of control messages and options; `CMSG_LEN_BYTES`, `CMSG_DATA_OFFSET` and `CMSG_ALIGN`, the
+//! - [`numbers`], the numbers of control messages and socket options; `CMSG_LEN_BYTES`, `CMSG_DATA_OFFSET` and `CMSG_ALIGN`, the
 //!   layout of a control message; `option` and `set_option_bytes`; `clock_time`.
 
 mod addr;
@@ -53,7 +53,7 @@ use self::windows as native;
 #[cfg(not(any(unix, windows)))]
 compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
 
-pub(crate) use self::addr::{Name, RawAddr, decode_addr, decode_unix, encode_addr, encode_unix};
+pub(crate) use self::addr::{Name, RawAddr, decode_addr, encode_addr};
 pub(crate) use self::buffers::RecvBuffers;
 pub(crate) use self::control_message::Layout;
 pub use self::control_message::{CONTROL_SPACE, ControlMessage, ControlMessages};

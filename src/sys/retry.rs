@@ -50,29 +50,20 @@ pub enum Backend {
 
 /// Whether the platform has multi-message calls.
 const HAS_MMSG: bool = cfg!(mmsg_calls);
-/// Turns the multi-message calls off: set by [`Backend::make_process_default`], or because they are missing.
+/// Turns the multi-message calls off: set by `Backend::make_process_default`, or because they are missing.
 static WITHOUT_MMSG: AtomicBool = AtomicBool::new(false);
 
 impl Backend {
-    /// The process's backend: chosen by [`make_process_default`](Self::make_process_default), or else by the crate.
+    /// The process's backend: [`Mmsg`](Self::Mmsg), unless the platform lacks these calls or a sandbox forbids them.
     #[must_use]
     #[inline]
     pub fn current() -> Self {
         if !HAS_MMSG || without_mmsg() { Self::Msg } else { Self::Mmsg }
     }
 
-    /// Makes this the backend of the whole process: all later calls use it, on any thread and socket.
-    ///
-    /// ```
-    /// use mmsg::Backend;
-    /// Backend::Msg.make_process_default()?;
-    /// assert_eq!(Backend::current(), Backend::Msg);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` for [`Mmsg`](Self::Mmsg) on a system without these calls.
+    /// Makes this the backend of the whole process, for tests and benchmarks. `Unsupported` for [`Mmsg`](Self::Mmsg) on a
+    /// system without these calls.
+    #[doc(hidden)]
     pub fn make_process_default(self) -> io::Result<()> {
         if self == Self::Mmsg && !HAS_MMSG {
             let reason = "this system has no multi-message calls";

@@ -5,7 +5,6 @@ use std::io::IoSlice;
 use super::offload_kit::Net;
 use super::*;
 use crate::Offload;
-use crate::SendMeta;
 use crate::control::ControlBuf;
 
 const SIZE: u16 = 10;
@@ -100,8 +99,7 @@ fn odd_segment_sizes_mean_the_same_with_gso_and_without() {
             assert_eq!(net.delivered(), [expected, vec![]], "{backend:?} {gso}");
 
             // Size 0 means no segmentation, as in the kernel.
-            let none = SendMeta::new().with_segment_size(0);
-            let whole = SendMsg::to(net.to(0), &data).with_meta(&none);
+            let whole = SendMsg::to(net.to(0), &data).with_segment_size(0);
             assert_eq!(net.near.send_batch(&[msgs[1], whole, whole]).unwrap(), 3);
             let expected = vec![data[..4].to_vec(), data.clone(), data.clone()];
             assert_eq!(net.delivered(), [expected, vec![]], "{backend:?} {gso}");

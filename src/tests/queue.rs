@@ -93,7 +93,7 @@ fn identify(msg: &SendMsg<'_>) -> (u16, u32) {
 /// A step of the test below.
 #[derive(Clone, Debug)]
 enum Action {
-    /// Pushes a datagram to this destination, with options or without.
+    /// Pushes a datagram to this destination, with settings or without.
     Push(u16, bool),
     /// Flushes to a socket whose calls accept these numbers of datagrams.
     Flush(Vec<usize>),
@@ -102,7 +102,7 @@ enum Action {
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
     let action = prop_oneof![
-        8 => (1u16..5, any::<bool>()).prop_map(|(dest, options)| Action::Push(dest, options)),
+        8 => (1u16..5, any::<bool>()).prop_map(|(dest, settings)| Action::Push(dest, settings)),
         1 => prop::collection::vec(1usize..40, 0..3).prop_map(Action::Flush),
         1 => Just(Action::Discard),
     ];
@@ -121,10 +121,10 @@ proptest! {
         for step in steps {
             let mut gone = Vec::new();
             match step {
-                Action::Push(dest, options) => {
+                Action::Push(dest, settings) => {
                     let data = next.to_be_bytes();
                     let msg = SendMsg::to((ip, dest).into(), &data);
-                    let msg = if options { msg.with_meta(&meta) } else { msg };
+                    let msg = if settings { msg.with_meta(&meta) } else { msg };
                     queue.push(&msg).expect("the queue is ample");
                     twin.entry(dest).or_default().push_back((next, SendQueue::cost(&msg)));
                     next += 1;

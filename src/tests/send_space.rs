@@ -6,7 +6,7 @@ use crate::{Ecn, SendMeta};
 
 /// macOS's default size of a send buffer.
 const BUFFER: usize = 9_216;
-const META: SendMeta = SendMeta::new().with_ecn(Ecn::Ect0);
+const META: SendMeta = SendMeta::new().with_tos(Ecn::Ect0 as u8);
 
 /// Runs a test with two sockets, as on macOS with a send buffer of `bytes`.
 fn with_send_buffer(bytes: usize, test: impl Fn(&UdpSocket, &UdpSocket)) {

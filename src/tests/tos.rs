@@ -12,7 +12,7 @@ const ERRORS: [i32; 2] = [errno::EINVAL, errno::EIO];
 /// The source of the messages. The system would choose another.
 const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 
-const META: SendMeta = SendMeta::new().with_ecn(Ecn::Ect0).with_source(IpAddr::V4(SOURCE));
+const META: SendMeta = SendMeta::new().with_tos(Ecn::Ect0 as u8).with_source(IpAddr::V4(SOURCE));
 
 /// A sender bound to all addresses, and a receiver that reads the TOS.
 struct Pair {
@@ -114,7 +114,7 @@ fn an_error_that_is_not_about_the_tos_is_returned() {
     // A message without TOS, or with another error, is not tried again.
     for (error, meta) in [
         (errno::EINVAL, SendMeta::new().with_source(SOURCE.into())),
-        (errno::EPERM, SendMeta::new().with_ecn(Ecn::Ect0)),
+        (errno::EPERM, SendMeta::new().with_tos(Ecn::Ect0 as u8)),
     ] {
         let msg = SendMsg::to(addr(&pair.far), b"once").with_meta(&meta);
         fault::script([(Call::SendMsg, Fate::Fail(error))]);
@@ -122,7 +122,7 @@ fn an_error_that_is_not_about_the_tos_is_returned() {
         assert_eq!(calls().len(), 1);
     }
     // A source that is not an address of this host fails. The message is not sent from another one.
-    let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source([192, 0, 2, 1].into());
+    let meta = SendMeta::new().with_tos(Ecn::Ect0 as u8).with_source([192, 0, 2, 1].into());
     let result = pair.near.send_batch(&[SendMsg::to(addr(&pair.far), b"never").with_meta(&meta)]);
     assert!(result.is_err());
     assert!(pair.near.sends_tos());

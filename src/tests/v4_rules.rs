@@ -218,12 +218,12 @@ fn answers_with_the_metadata_of_their_questions_leave_the_socket_connected() {
     on_each(|kind, _, node, far| {
         Ancillary::DEST.require(&node.socket).expect("it starts");
         let batch = asked(node, far);
-        let metas: Vec<_> =
-            batch.iter().map(|d| d.meta().reply_meta().with_ecn(Ecn::Ect0)).collect();
-        let to = |meta| match kind.is_connected() {
-            true => SendMsg::new(b"answer").with_meta(meta),
-            false => SendMsg::to(addr(far), b"answer").with_meta(meta),
+        let metas: Vec<_> = batch.iter().map(|d| d.meta().reply_meta()).collect();
+        let answer = match kind.is_connected() {
+            true => SendMsg::new(b"answer"),
+            false => SendMsg::to(addr(far), b"answer"),
         };
+        let to = |meta| answer.with_ecn(Ecn::Ect0).with_meta(meta);
         let answers: Vec<_> = metas.iter().map(to).collect();
         assert_eq!(node.socket.send_batch(&answers).expect("all are sent"), 3, "{kind:?}");
         expect_answers(node, far, 3);
@@ -236,17 +236,17 @@ fn what_quic_sends_leaves_the_socket_as_it_was() {
     on_each(|kind, _, node, far| {
         let socket = node.socket.try_clone().expect("a descriptor");
         let socket = Offload::builder().gro(false).build(socket).expect("a UDP socket");
-        let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source(HOME.into());
-        let metas = [meta, meta.with_segment_size(8)];
+        let meta = SendMeta::new().with_source(HOME.into());
         let dest = |msg: SendMsg<'static>| match kind.is_connected() {
             true => msg,
             false => msg.with_dest(addr(far)),
         };
         let data = [7; 24];
         let payloads: [&'static [u8]; 2] = [b"a single one", Box::leak(Box::new(data))];
-        for (meta, payload) in metas.iter().zip(payloads) {
-            let msg = dest(SendMsg::new(payload));
-            assert_eq!(socket.send_batch(&[msg.with_meta(meta)]).expect("it is sent"), 1);
+        let [single, batch] = payloads
+            .map(|payload| dest(SendMsg::new(payload)).with_meta(&meta).with_ecn(Ecn::Ect0));
+        for msg in [single, batch.with_segment_size(8)] {
+            assert_eq!(socket.send_batch(&[msg]).expect("it is sent"), 1);
         }
         expect_answers(node, far, if socket.gso() { 4 } else { 2 });
     });
@@ -289,7 +289,7 @@ fn another_source_or_an_interface_of_a_socket_with_an_address_is_an_error_that_n
 fn a_batch_asks_for_the_address_once_and_only_for_sources_and_interfaces() {
     let far = socket();
     let node = Node::new(socket(), APPLE);
-    let metas = [SendMeta::new().with_source(HOME.into()), SendMeta::new().with_ecn(Ecn::Ce)];
+    let metas = [SendMeta::new().with_source(HOME.into()), SendMeta::new().with_tos(Ecn::Ce as u8)];
     let source = metas[0].with_tos(4);
     let plain = SendMsg::to(addr(&far), b"x");
     let msgs =

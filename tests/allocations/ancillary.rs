@@ -35,20 +35,17 @@ fn everything() -> Ancillary {
         | Ancillary::SEND_TIMESTAMP
 }
 
-/// Sends datagrams and GSO batches with all options from `near` to `far`, in every way.
+/// Sends datagrams and GSO batches with all settings from `near` to `far`, in every way.
 fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
     for socket in [near, far] {
         let _ = everything().enable(socket).expect("it is a socket");
     }
     let source = if to.is_ipv4() { [127, 0, 0, 1].into() } else { addr(near).ip() };
-    let meta = SendMeta::new()
-        .with_ecn(Ecn::Ect0)
-        .with_hop_limit(33)
-        .with_source(source)
-        .with_segment_size(10);
+    let meta = SendMeta::new().with_hop_limit(33).with_source(source);
     let mut control = ControlBuf::new();
     control.push(77, 77, b"unknown").expect("there is space");
     let plain = SendMsg::to(to, &[7; 25]).with_meta(&meta);
+    let plain = plain.with_ecn(Ecn::Ect0).with_segment_size(10);
     let msgs = [[plain, plain.with_control(&control)]; BATCH / 2];
     let msgs = msgs.as_flattened();
     let mut memory = vec![[0; 64]; BATCH];

@@ -9,7 +9,7 @@ use crate::seccomp::{SENDMMSG_IS_A_LOOP, SENDMSG, deny};
 use crate::way::Way;
 use crate::{use_backend, without_allocating};
 use mmsg::offload::GsoStatus;
-use mmsg::{Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue};
+use mmsg::{Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 
 /// Messages in a batch.
 const BATCH: usize = 60;
@@ -132,11 +132,10 @@ fn sending_again_without_gso_allocates_nothing() {
     let far = offload(sockets::udp4());
     let payload = vec![7; LONG];
     near.set_gso(false);
-    let meta = SendMeta::new().with_segment_size(4);
     let parts = [IoSlice::new(&payload[..90]), IoSlice::new(&payload[100..210])];
     let to = sockets::addr(far.get_ref());
     let msgs = [SendMsg::to(to, &payload[..200]), SendMsg::gather(&parts).with_dest(to)];
-    let msgs = msgs.map(|msg| msg.with_meta(&meta));
+    let msgs = msgs.map(|msg| msg.with_segment_size(4));
     let mut batch = RecvBatch::for_gro(32);
     on_both_backends(|| {
         for i in 0..calls() / 50 {

@@ -40,7 +40,7 @@ impl Way {
                         2 * msg.len(),
                         |space| {
                             space.iter_mut().zip(data()).for_each(|(to, from)| *to = *from);
-                            msg.len()
+                            Some(msg.len())
                         },
                     )?;
                 }

@@ -26,8 +26,8 @@ fn everything() -> Ancillary {
     RECEIVING.into_iter().fold(others, |all, option| all | option)
 }
 
-fn send(from: &UdpSocket, to: SocketAddr, data: &[u8], meta: SendMeta) {
-    let sent = from.send_batch(&[SendMsg::to(to, data).with_meta(&meta)]);
+fn send(from: &UdpSocket, msg: SendMsg<'_>) {
+    let sent = from.send_batch(&[msg]);
     assert_eq!(sent.expect("loopback takes it"), 1);
 }
 
@@ -78,7 +78,8 @@ fn each_option_fills_its_fields_and_no_other() {
             }
             let _ = option.enable(&to).expect("it is a socket");
             for way in Way::ALL {
-                send(&from, addr(&to), b"data", SendMeta::new().with_tos(0xb9).with_hop_limit(9));
+                let meta = SendMeta::new().with_tos(0xb9).with_hop_limit(9);
+                send(&from, SendMsg::to(addr(&to), b"data").with_meta(&meta));
                 let mut got = way.receive(&to, 1).remove(0);
                 got.meta.timestamp = got.meta.timestamp.map(|_| here);
                 assert_eq!(got.meta, expected, "{option:?} {way:?}");
@@ -97,10 +98,11 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
     for (i, way) in Way::ALL.into_iter().enumerate() {
         let (tos, hops) = (0xb8 | i as u8 & 3, 100 + i as u8);
         let payload: Vec<u8> = (0..450u16).map(|i| i as u8).collect();
-        let meta = SendMeta::new().with_tos(tos).with_hop_limit(hops).with_segment_size(100);
+        let meta = SendMeta::new().with_tos(tos).with_hop_limit(hops);
         let before = SystemTime::now();
-        send(from, to, &payload, meta);
-        send(from, to, b"single", meta.with_segment_size(6).with_ecn(Ecn::Ce));
+        send(from, SendMsg::to(to, &payload).with_meta(&meta).with_segment_size(100));
+        let single = SendMsg::to(to, b"single").with_meta(&meta);
+        send(from, single.with_segment_size(6).with_ecn(Ecn::Ce));
         let got = way.receive(receiver, 2);
         let after = SystemTime::now();
 
@@ -150,12 +152,12 @@ fn drops_are_counted_exactly_and_since_the_start() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6())] {
         SockRef::from(&to).set_recv_buffer_size(4096).expect("a small buffer");
         enable_all(&to, Ancillary::DROPPED);
-        send(&from, addr(&to), b"before", SendMeta::new());
+        send(&from, SendMsg::to(addr(&to), b"before"));
         assert_eq!(one(&to).meta.dropped, None);
         let mut lost = 0;
         for way in Way::ALL {
             lost += overflow(&from, addr(&to), &to);
-            send(&from, addr(&to), b"after", SendMeta::new());
+            send(&from, SendMsg::to(addr(&to), b"after"));
             let got = way.receive(&to, 1).remove(0);
             assert_eq!((&got.data[..], got.meta.dropped), (&b"after"[..], Some(lost)), "{way:?}");
         }
@@ -166,7 +168,7 @@ fn drops_are_counted_exactly_and_since_the_start() {
 fn the_segment_size_comes_as_a_c_int() {
     let (from, to) = (udp4(), udp4());
     enable_all(&to, Ancillary::GRO);
-    send(&from, addr(&to), &[7; 700], SendMeta::new().with_segment_size(300));
+    send(&from, SendMsg::to(addr(&to), &[7; 700]).with_segment_size(300));
     let got = one(&to);
     let (_, _, int) = &got.raw[0];
     assert_eq!((got.raw.len(), &int[..]), (1, &300i32.to_ne_bytes()[..]));

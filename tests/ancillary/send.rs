@@ -41,8 +41,8 @@ fn ecn_and_tos_survive_both_ways() {
         enable_all(&from, Ancillary::TOS);
         for way in Way::ALL {
             for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
-                let meta = SendMeta::new().with_tos(0xb8).with_ecn(ecn);
-                send(&from, SendMsg::to(dest, b"there").with_meta(&meta));
+                let meta = SendMeta::new().with_tos(0xb8);
+                send(&from, SendMsg::to(dest, b"there").with_meta(&meta).with_ecn(ecn));
                 let got = way.receive(&to, 1).remove(0);
                 assert_eq!((got.meta.tos, got.meta.ecn()), (Some(0xb8 | ecn as u8), Some(ecn)));
                 // Replies to the source.

@@ -133,8 +133,8 @@ fn a_message_segmented_in_user_space_waits_until_writable() {
         let (near, far) = narrow();
         let near = Offload::new(near).expect("a Unix socket");
         let data = numbered(COUNT / 4, 30);
-        let meta = mmsg::SendMeta::new().with_segment_size(8);
-        let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(&meta)).collect();
+        let msgs = data.iter().map(|data| SendMsg::new(data).with_segment_size(8));
+        let msgs: Vec<_> = msgs.collect();
         let send = async {
             let no_error = |index, error| panic!("message {index}: {error}");
             let sent = near.send_each(msgs.iter().copied(), no_error).await;

@@ -253,8 +253,7 @@ fn a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
         ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
         let Some((near, receiver)) = pair(name, &far, true) else { return };
         let data = numbered(1, 3_500).concat();
-        let meta = mmsg::SendMeta::new().with_segment_size(1_000);
-        let msg = SendMsg::to(at(FAR_ROUTED, &receiver), &data).with_meta(&meta);
+        let msg = SendMsg::to(at(FAR_ROUTED, &receiver), &data).with_segment_size(1_000);
         assert_eq!(near.send_batch(&[msg; 2]).expect("the device takes it"), 2);
         let segments: Vec<_> = data.chunks(1_000).map(<[u8]>::to_vec).collect();
         assert_eq!(receive(&receiver, 8), [segments.clone(), segments].concat());

@@ -77,8 +77,7 @@ fn datagrams_pass_a_filter_that_rejects_their_gso_batch() {
         assert_eq!(near.counters().sent_batches, before.sent_batches + 1);
 
         let data = short.concat();
-        let meta = SendMeta::new().with_segment_size(300);
-        let msg = SendMsg::to(to, &data[..3_000]).with_meta(&meta);
+        let msg = SendMsg::to(to, &data[..3_000]).with_segment_size(300);
         assert_eq!(near.send_batch(&[msg]).expect("each datagram passes"), 1);
         assert_eq!(payloads(&far, 10), &short[..10]);
     });

@@ -113,20 +113,3 @@ fn a_send_on_a_connected_socket_does_not_ask_for_its_peer() {
         thread::scope(|scope| scope.spawn(denied).join().expect("the test passes"));
     }
 }
-
-/// An IPv6 socket may carry both families, one after the other.
-#[test]
-fn a_socket_that_is_connected_to_the_other_family_sends_from_its_addresses() {
-    let (Some(near), Some(v6)) = (dual_stack(), udp6()) else { return };
-    let (near, v4) = (Offload::new(near).expect("a UDP socket"), udp4());
-    let mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), addr(&v4).port()));
-    for (to, far) in [(mapped, &v4), (addr(&v6), &v6), (mapped, &v4)] {
-        near.get_ref().connect(to).expect("connecting only stores the peer");
-        let meta = SendMeta::new().with_source(to.ip().to_canonical());
-        let sent = near.send_batch(&[SendMsg::new(b"data").with_meta(&meta)]);
-        assert_eq!(
-            (sent.expect("the source is the peer's"), far.recv(&mut [0; 8]).ok()),
-            (1, Some(4))
-        );
-    }
-}

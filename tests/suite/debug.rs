@@ -8,7 +8,7 @@ use mmsg::control::ControlBuf;
 use mmsg::error_queue::{Event, Report, drain_errors};
 use mmsg::errors::PushError;
 use mmsg::offload::OffloadState;
-use mmsg::options::{Drops, Fragmentation};
+use mmsg::options::Fragmentation;
 use mmsg::{
     Ancillary, Backend, BatchSocket, Ecn, MmsgBuf, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta,
     SendMsg, SendQueue, TransmitClock, UnixAddr,
@@ -19,7 +19,7 @@ use crate::common::sockets::{addr, connected, refusing, udp4};
 
 const SECRET: &[u8] = b"SECRET";
 const PUSH_ERRORS: [PushError; 4] =
-    [PushError::Full, PushError::TooLong, PushError::HasControl, PushError::NoAddress];
+    [PushError::Full, PushError::TooLong, PushError::HasControl, PushError::HasUnixDest];
 
 /// The output with its trait and type: `("Debug", "RecvBatch", ...)`.
 #[derive(Default)]
@@ -75,14 +75,8 @@ fn no_public_type_or_error_prints_payload() {
 
     let mut queue = SendQueue::new(1_000);
     queue.push(&msg).expect("there is space");
-    let (state, mut drops) = (OffloadState::new(&near).expect("a UDP socket"), Drops::new());
-    drops.note(Some(1));
-    printed
-        .debug(&MmsgBuf::new())
-        .debug(&queue)
-        .debug(&state)
-        .debug(&state.counters())
-        .debug(&drops);
+    let state = OffloadState::new(&near).expect("a UDP socket");
+    printed.debug(&MmsgBuf::new()).debug(&queue).debug(&state).debug(&state.counters());
     printed.display(&state.gso_status());
     printed.debug(&Offload::new(near).expect("a UDP socket")).debug(&Offload::<()>::builder());
 
@@ -98,7 +92,7 @@ fn no_public_type_or_error_prints_payload() {
 
     #[cfg(feature = "tokio")]
     printed.debug(&mmsg::SendWaiter::new());
-    let meta = SendMeta::new().with_ecn(Ecn::Ect0);
+    let meta = SendMeta::new().with_tos(Ecn::Ect0 as u8);
     printed.debug(&meta).debug(&RecvMeta::default()).debug(&Ecn::Ect0).debug(&Ancillary::DEST);
     printed.debug(&Backend::current());
     printed.debug(&TransmitClock::Tai).debug(&Fragmentation::Allow).debug(&UnixAddr::Unnamed);

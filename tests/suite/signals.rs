@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
 
 use super::until::in_time;
 use crate::common::recv::{RECEIVES, Receive, collect, data_of, memory, recv_msgs};
@@ -204,10 +204,7 @@ fn a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
         socket2::SockRef::from(&near).set_send_buffer_size(1).expect("a Unix socket");
         let near = Offload::new(near).expect("a Unix socket");
         let data = data.clone();
-        let sender = Call::blocked(move || {
-            let meta = SendMeta::new().with_segment_size(4);
-            send(&near, SendMsg::new(&data).with_meta(&meta))
-        });
+        let sender = Call::blocked(move || send(&near, SendMsg::new(&data).with_segment_size(4)));
         for _ in 0..3 {
             interrupt(&sender);
         }

@@ -6,9 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 
 use mmsg::errors::PushError;
-use mmsg::{
-    BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg, SendQueue, UnixAddr,
-};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue, UnixAddr};
 
 use super::unix_sources::Folder;
 use crate::common::sockets::{addr, udp4};
@@ -65,8 +63,7 @@ fn answers<'b>(batch: &'b RecvBatch) -> impl Iterator<Item = SendMsg<'b>> {
 
 fn answer_every_way(socket: &dyn BatchSocket, net: &Net) {
     let mut batch = RecvBatch::new(8, 100);
-    let mut queue = SendQueue::new(1 << 16);
-    for way in ["slice", "each", "queue", "message", "in place"] {
+    for way in ["slice", "each", "message", "in place"] {
         net.ask();
         assert_eq!(socket.recv_into(&mut batch).expect("six are there"), 6);
         match way {
@@ -82,21 +79,12 @@ fn answer_every_way(socket: &dyn BatchSocket, net: &Net) {
                 let replies = batch.messages().filter_map(|msg| msg.reply(msg.data()));
                 assert_eq!(socket.send_each(replies, no_failure).expect("they are taken"), 6);
             }
-            "in place" => {
+            _ => {
                 let replies = batch.iter_mut().filter_map(|datagram| {
                     let datagram = datagram.into_datagram();
                     datagram.reply(datagram.data())
                 });
                 assert_eq!(socket.send_each(replies, no_failure).expect("they are taken"), 6);
-            }
-            _ => {
-                answers(&batch).for_each(|msg| queue.push(&msg).expect("there is space"));
-                let same = queue.iter().map(|msg| msg.unix_dest());
-                assert!(same.eq(batch.iter().map(|datagram| datagram.unix_addr())));
-                let cost: usize = answers(&batch).map(|msg| SendQueue::cost(&msg)).sum();
-                assert_eq!(queue.bytes(), cost);
-                assert_eq!(socket.flush(&mut queue).expect("they are taken"), 6);
-                assert_eq!(queue.bytes(), 0);
             }
         }
         net.check(way);
@@ -144,9 +132,6 @@ fn an_invalid_unix_address_fails_only_its_message() {
             assert!(error.to_string().contains("unix_dest"), "{error}");
             assert_eq!(net.peers[0].recv(&mut [0; 16]).expect("it was sent"), 8);
         }
-        let mut queue = SendQueue::new(1 << 16);
-        assert_eq!(queue.push(&bad), Err(PushError::NoAddress));
-        assert!(queue.is_empty() && SendQueue::cost(&bad) == usize::MAX);
     }
     // The system rejects these: no socket has the address, or it is of another family.
     let nobody = good.with_unix_dest(UnixAddr::Abstract(b"mmsg: nobody has this name"));
@@ -157,23 +142,24 @@ fn an_invalid_unix_address_fails_only_its_message() {
     assert_eq!(internet.send_batch(&[SendMsg::to(addr(&other), b"on")]).expect("taken"), 1);
 }
 
+/// A queue stores no Unix address. On a connected socket its datagrams need none.
 #[test]
-fn a_queue_keeps_options_and_unix_destinations() {
+fn a_queue_works_on_a_connected_unix_socket() {
     let net = Net::new("dests-queue");
-    let meta = SendMeta::new().with_hop_limit(9);
-    let path = net.peers[1].local_addr().expect("it has one");
-    let dest = UnixAddr::Path(path.as_pathname().expect("a path"));
-    let mut queue = SendQueue::new(1 << 16);
-    let msg = SendMsg::to_unix(dest, b"question").with_meta(&meta);
-    // Two bytes of family, the longest path and a zero.
-    let without_dest = SendMsg::new(b"question").with_meta(&meta);
-    assert_eq!(SendQueue::cost(&msg), SendQueue::cost(&without_dest) + 110);
-    queue.push(&msg).expect("there is space");
-    queue.push(&SendMsg::new(b"no destination")).expect("there is space");
-    let kept: Vec<_> = queue.iter().map(|msg| (msg.unix_dest(), msg.len(), msg.meta())).collect();
-    assert_eq!(kept, [(Some(dest), 8, meta), (None, 14, SendMeta::new())]);
-    assert!(queue.discard_front());
-    assert_eq!(queue.bytes(), SendQueue::cost(&SendMsg::new(b"no destination")));
+    let [peer, ..] = &net.peers;
+    let offload = Offload::new(peer.try_clone().expect("a descriptor")).expect("a socket");
+    let (mut queue, mut batch) = (SendQueue::new(1 << 16), RecvBatch::new(8, 100));
+    let sockets: [&dyn BatchSocket; 2] = [peer, &offload];
+    for socket in sockets {
+        let texts = [&b"one"[..], b"", b"three"];
+        texts.iter().for_each(|text| queue.push(&SendMsg::new(text)).expect("there is space"));
+        assert_eq!(socket.flush(&mut queue).expect("they are taken"), 3);
+        assert_eq!(net.server.recv_into(&mut batch).expect("they are there"), 3);
+        assert!(batch.iter().map(|datagram| datagram.data()).eq(texts));
+        let answer = answers(&batch).next().expect("the peer has a name");
+        assert_eq!(queue.push(&answer), Err(PushError::HasUnixDest));
+        assert!(queue.is_empty());
+    }
 }
 
 /// Unix sockets have no ICMP errors: "connection refused" is about the present message, which meets it again.

@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::{fs, io, mem, process};
 
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue, UnixAddr};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, UnixAddr};
 
 use crate::common::{choose_backend, no_failure};
 
@@ -64,14 +64,10 @@ fn check_answers(peer: &UnixDatagram, path: &[u8], expected: UnixAddr<'_>) {
         assert_eq!(socket.send_batch(&answers).expect("they are taken"), 2);
         let sent = socket.send_each(&answers, no_failure);
         assert_eq!(sent.expect("they are taken"), 2);
-        let mut queue = SendQueue::new(1 << 12);
-        answers.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-        assert_eq!(queue.front().and_then(|msg| msg.unix_dest()), Some(expected));
-        assert_eq!(socket.flush(&mut queue).expect("they are taken"), 2);
         let to_it = SendMsg::to_unix(expected, b"made");
         assert_eq!(socket.send_batch(&[to_it]).expect("it is taken"), 1);
         let mut bytes = [0; 16];
-        for expected in ["raw", "one", "two", "one", "two", "one", "two", "made"] {
+        for expected in ["raw", "one", "two", "one", "two", "made"] {
             let len = peer.recv(&mut bytes).expect("it was sent");
             assert_eq!(&bytes[..len], expected.as_bytes());
         }

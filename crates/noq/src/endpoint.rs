@@ -6,11 +6,11 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use mmsg::{AsyncBatchSocket, SendMsg, SendWaiter};
+use mmsg::{AsyncBatchSocket, SendWaiter};
 use noq::udp::{RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, UdpSender};
 
-use crate::convert::send_meta;
+use crate::convert::{send_meta, send_msg};
 use crate::socket::{MAX_COALESCED, Socket};
 
 impl AsyncUdpSocket for Socket {
@@ -57,7 +57,7 @@ impl UdpSender for Sender {
     ) -> Poll<io::Result<()>> {
         let Self { socket, waiter } = self.get_mut();
         let meta = send_meta(transmit);
-        let msg = SendMsg::to(transmit.destination, transmit.contents).with_meta(&meta);
+        let msg = send_msg(transmit, &meta);
         if let Err(error) = ready!(socket.socket.poll_send_batch(cx, waiter, &[msg])) {
             socket.note_failure(&error, transmit);
         }

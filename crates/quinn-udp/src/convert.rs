@@ -1,20 +1,27 @@
-//! A transmit as this library's options, and a received message as QUIC's metadata.
+//! A transmit as this library's message, and a received message as QUIC's metadata.
 //!
 //! mmsg-quinn and mmsg-noq link to this file: the types have the same names and fields in quinn, noq and here.
 
-use mmsg::{Message, SendMeta};
+use mmsg::{Ecn, Message, SendMeta, SendMsg};
 
 use crate::udp::{EcnCodepoint, RecvMeta, Transmit};
 
-/// The options of a transmit. A segment size that is not shorter than the contents says nothing.
+/// The settings of a transmit that its message borrows.
 pub(crate) fn send_meta(transmit: &Transmit<'_>) -> SendMeta {
+    transmit.src_ip.map_or(SendMeta::new(), |source| SendMeta::new().with_source(source))
+}
+
+/// The message of a transmit. A segment size that is not shorter than the contents says nothing.
+pub(crate) fn send_msg<'a>(transmit: &Transmit<'a>, meta: &'a SendMeta) -> SendMsg<'a> {
+    let mut msg = SendMsg::to(transmit.destination, transmit.contents).with_meta(meta);
+    if let Some(ecn) = transmit.ecn {
+        msg = msg.with_ecn(Ecn::from_tos(ecn as u8));
+    }
     let segments = |size: &usize| (1..transmit.contents.len()).contains(size);
-    let mut meta = SendMeta::new();
-    meta.tos = transmit.ecn.map(|ecn| ecn as u8);
-    meta.source = transmit.src_ip;
-    meta.segment_size =
-        transmit.segment_size.filter(segments).and_then(|size| size.try_into().ok());
-    meta
+    match transmit.segment_size.filter(segments).and_then(|size| size.try_into().ok()) {
+        Some(size) => msg.with_segment_size(size),
+        None => msg,
+    }
 }
 
 /// A message's metadata. A truncated message becomes its whole datagrams, if any: the rest would not decrypt. `stride` is

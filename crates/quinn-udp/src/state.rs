@@ -8,9 +8,9 @@ use mmsg::error_queue::{Report, drain_errors};
 use mmsg::errors::is_too_big;
 use mmsg::offload::OffloadState;
 use mmsg::options::Fragmentation;
-use mmsg::{Ancillary, BatchSocket, Message, SendMsg};
+use mmsg::{Ancillary, BatchSocket, Message};
 
-use crate::convert::{recv_meta, send_meta};
+use crate::convert::{recv_meta, send_meta, send_msg};
 use crate::{BATCH_SIZE, RecvMeta, Transmit, TransportError, UdpSockRef};
 
 /// The maximum number of datagrams in a coalesced message on Linux.
@@ -125,7 +125,7 @@ impl UdpSocketState {
     /// The system's error: then nothing was sent.
     pub fn try_send(&self, socket: UdpSockRef<'_>, transmit: &Transmit<'_>) -> io::Result<()> {
         let meta = send_meta(transmit);
-        let msg = SendMsg::to(transmit.destination, transmit.contents).with_meta(&meta);
+        let msg = send_msg(transmit, &meta);
         self.offload.on(&*socket.0).send_batch(&[msg]).map(|_| ())
     }
 

@@ -6,13 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use mmsg::{AsyncBatchSocket, BatchSocket, Offload, SendMsg, SendWaiter};
+use mmsg::{AsyncBatchSocket, BatchSocket, Offload, SendWaiter};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use crate::convert::send_meta;
+use crate::convert::{send_meta, send_msg};
 use crate::socket::{MAX_COALESCED, Socket};
 
 impl AsyncUdpSocket for Socket {
@@ -23,7 +23,7 @@ impl AsyncUdpSocket for Socket {
     /// Sends at once, with one system call unless the system rejects a GSO batch. The only error is `WouldBlock`.
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let meta = send_meta(transmit);
-        let msg = SendMsg::to(transmit.destination, transmit.contents).with_meta(&meta);
+        let msg = send_msg(transmit, &meta);
         let (offload, udp) = (&self.socket, self.socket.get_ref());
         match udp.try_io(Interest::WRITABLE, || offload.on(udp).send_batch(&[msg])) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),

@@ -12,7 +12,7 @@ macro_rules! system {
         #[path = "."]
         #[allow(dead_code, unused_imports)]
         mod $name {
-            use crate::ancillary::{Ecn, invalid};
+            use crate::ancillary::invalid;
 
             pub(super) mod sys {
                 pub(crate) use crate::sys::numbers::$numbers as platform;
@@ -67,20 +67,12 @@ macro_rules! system {
             pub(super) fn encode(v4: bool, sent: Sent) -> Result<Vec<u8>, String> {
                 let Sent { tos, source, interface, hop_limit, segment_size, transmit_time } = sent;
                 let rest = SendMeta::new();
-                let meta = SendMeta {
-                    tos,
-                    source,
-                    interface,
-                    hop_limit,
-                    segment_size,
-                    transmit_time,
-                    ..rest
-                };
+                let meta =
+                    SendMeta { tos, source, interface, hop_limit, transmit_time, ..rest };
                 let mut space = [0xEE; crate::control::CONTROL_SPACE];
                 let families = crate::sys::Families { v4, v6: !v4 };
-                let len =
-                    meta.encode(families, &[], &mut space).map_err(|error| error.to_string())?;
-                Ok(space[..len].to_vec())
+                let len = meta.encode(families, segment_size, &[], &mut space);
+                len.map(|len| space[..len].to_vec()).map_err(|error| error.to_string())
             }
         }
     };

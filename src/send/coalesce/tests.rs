@@ -10,7 +10,7 @@ use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
 use crate::send::prepare::prepare;
 use crate::sys::{SendStorage, borrow};
 
-/// A message to make: its destination, its length, its kind of options, and where its payload lies.
+/// A message to make: its destination, its length, its kind of settings, and where its payload lies.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub(crate) dest: usize,
@@ -145,14 +145,14 @@ fn longest(msgs: &[SendMsg<'_>], max_segments: usize) -> usize {
 fn is_batch(msgs: &[SendMsg<'_>]) -> bool {
     let first = &msgs[0];
     let (last, others) = msgs.split_last().expect("not empty");
-    // A batch never mixes a reply's options with those of `with_meta`.
+    // A batch never mixes a reply's settings with those of `with_meta`.
     let has = |msg: &SendMsg<'_>| (msg.meta.is_some(), msg.has_metas());
     let same = |msg: &SendMsg<'_>| {
-        (msg.dest(), msg.meta(), has(msg)) == (first.dest(), first.meta(), has(first))
-            && msg.raw_control() == first.raw_control()
+        let all = |msg: &SendMsg<'_>| (msg.dest(), msg.meta(), msg.segment_size(), has(msg));
+        all(msg) == all(first) && msg.raw_control() == first.raw_control()
     };
     // The cheap checks come first: most prefixes are no GSO batch.
-    first.meta().segment_size.is_none()
+    first.segment_size().is_none()
         && first.meta().timestamp_id.is_none()
         && last.len() <= first.len()
         && others.iter().all(|msg| msg.len() == first.len())
@@ -189,7 +189,7 @@ fn check_headers(msgs: &[SendMsg<'_>], max_segments: usize) {
             assert_eq!((batch.bytes, batch.segment), (expected.len(), size));
             assert!(payload == expected, "{batch:?} has other bytes");
         }
-        // Not every system has a control message for each option.
+        // Not every system has a control message for each setting.
         let is_full = bytes > COPIES - MAX_BATCH_BYTES;
         let may_end = is_full || prepared.is_err() || cfg!(not(linux_like));
         assert!(rest.is_empty() || may_end, "it ends early");
@@ -247,9 +247,9 @@ mod rules {
         }
     }
 
-    /// Or a message would leave with another's options: replies by their interfaces, for one.
+    /// Or a message would leave with another's settings: replies by their interfaces, for one.
     #[test]
-    fn messages_share_only_equal_options() {
+    fn messages_share_only_equal_settings() {
         let ip = |text: &str| Some(text.parse().expect("an address"));
         let ips = [None, ip("127.0.0.1"), ip("169.254.1.1"), ip("ff02::1"), ip("fe80::1")];
         let mut received = Vec::new();
@@ -270,9 +270,9 @@ mod rules {
             .flat_map(|msg| [msg, msg.with_meta(&metas[0]), msg.with_meta(&metas[1])])
             .collect();
         // A meta has the last word over a reply, and the message itself over the meta.
-        let meta = SendMeta { segment_size: Some(5), ..metas[1] };
-        for options in all.iter().map(|msg| msg.with_meta(&meta).with_segment_size(7).options()) {
-            assert_eq!((options.interface, options.segment_size), (Some(2), Some(7)));
+        let meta = metas[1].with_tos(0b1111);
+        for settings in all.iter().map(|msg| msg.with_meta(&meta).with_ecn(Ecn::Ect0).meta()) {
+            assert_eq!((settings.interface, settings.tos), (Some(2), Some(0b1110)));
         }
         let mut controls = [ControlBuf::new(), ControlBuf::new()];
         controls[0].push(9, 1, b"data").expect("there is space");
@@ -280,7 +280,7 @@ mod rules {
         let [one, other] = controls.each_ref().map(|control| msg.with_control(control));
         assert!(!one.same_settings(&other));
         for (one, other) in all.iter().flat_map(|one| all.iter().map(move |other| (one, other))) {
-            let is_equal = one.options() == other.options();
+            let is_equal = one.meta() == other.meta();
             assert!(is_equal || !one.same_settings(other), "{:?} {:?}", one.meta(), other.meta());
         }
     }
@@ -297,11 +297,8 @@ mod rules {
         let memory = [0; 100];
         let sizes = [(0, None), (1, Some(1)), (99, Some(99)), (100, None), (u16::MAX, None)];
         for (size, expected) in sizes {
-            let meta = SendMeta::new().with_segment_size(size);
-            let msg = SendMsg::new(&memory);
-            for msg in [msg.with_meta(&meta), msg.with_segment_size(size)] {
-                assert_eq!(explicit_segment_size(&msg), expected);
-            }
+            let msg = SendMsg::new(&memory).with_segment_size(size);
+            assert_eq!(explicit_segment_size(&msg), expected);
         }
         assert_eq!(explicit_segment_size(&SendMsg::new(&memory)), None);
     }

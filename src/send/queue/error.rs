@@ -31,8 +31,8 @@ pub enum PushError {
     TooLong,
     /// The message has raw control messages.
     HasControl,
-    /// No Unix socket can have the destination: it is unnamed, too long, or the platform has no such addresses.
-    NoAddress,
+    /// The message goes to a [Unix address](crate::SendMsg::to_unix).
+    HasUnixDest,
     /// There is no memory for the datagram.
     OutOfMemory,
 }
@@ -43,7 +43,7 @@ impl fmt::Display for PushError {
             Self::Full => "the send queue is full: flush it",
             Self::TooLong => "the datagram is longer than the send queue can hold, or than its max_len",
             Self::HasControl => "a send queue does not store raw control messages: send this message without a queue",
-            Self::NoAddress => "the destination is not a valid Unix address on this platform",
+            Self::HasUnixDest => "a send queue does not store Unix addresses: send this message without a queue",
             Self::OutOfMemory => "there is no memory for the datagram",
         })
     }

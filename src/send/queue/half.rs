@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)]
 
-use std::hint;
 use std::mem::{self, MaybeUninit};
 use std::net::SocketAddr;
 use std::ptr;
@@ -12,7 +11,7 @@ use super::error::PushError;
 use crate::ancillary::SendMeta;
 use crate::send::chunk::{self, Chunk};
 use crate::send::msg::SendMsg;
-use crate::sys::{self, Dest, Payload, RawAddr, UnixAddr};
+use crate::sys::{Dest, Payload};
 
 /// Bytes of a message's record.
 pub(super) const OVERHEAD: usize = size_of::<SendMsg<'_>>() + size_of::<usize>();
@@ -28,7 +27,7 @@ pub(super) struct Half {
     messages: Vec<SendMsg<'static>>,
     /// What each message counts against the bound.
     costs: Vec<usize>,
-    /// Payloads, each followed by its Unix destination, if it has one.
+    /// Payloads.
     bytes: Store<u8>,
     metas: Store<SendMeta>,
     /// The sending order, if it is not that of the messages.
@@ -86,25 +85,12 @@ impl<T: Copy> Store<T> {
     }
 }
 
-impl Store<u8> {
-    /// Stores a Unix destination.
-    #[cold]
-    fn keep_name(&mut self, dest: UnixAddr<'_>) -> Dest<'static> {
-        let start = self.last.len();
-        let mut name = RawAddr::NO_NAME;
-        let len = sys::encode_unix(dest, &mut name).unwrap_or(0);
-        self.last.extend_from_slice(&name[..len]);
-        // SAFETY: invariant 1 of the half.
-        sys::decode_unix(unsafe { self.since(start) }).map_or(Dest::None, Dest::Unix)
-    }
-}
-
 impl Store<SendMeta> {
-    /// Stores the options of a message.
+    /// Stores the settings of a message.
     #[cold]
-    fn keep(&mut self, options: SendMeta) -> Option<&'static SendMeta> {
+    fn keep(&mut self, settings: SendMeta) -> Option<&'static SendMeta> {
         let start = self.last.len();
-        self.last.push(options);
+        self.last.push(settings);
         // SAFETY: invariant 1 of the half.
         unsafe { self.since(start) }.first()
     }
@@ -120,30 +106,21 @@ fn check(cost: usize, left: usize, bound: usize) -> Result<(), PushError> {
     }
 }
 
-/// Bytes that a message counts against the bound, without its destination.
+/// Bytes that a message counts against the bound.
 ///
 /// # Errors
 ///
-/// `TooLong`, `HasControl`.
+/// `TooLong`, `HasControl`, `HasUnixDest`.
 #[inline]
-pub(super) fn cost_of_content(msg: &SendMsg<'_>) -> Result<usize, PushError> {
+pub(super) fn cost(msg: &SendMsg<'_>) -> Result<usize, PushError> {
     if !msg.raw_control().is_empty() {
         return Err(PushError::HasControl);
     }
-    let options = if msg.has_metas() { size_of::<SendMeta>() } else { 0 };
-    msg.len().checked_add(OVERHEAD + options).ok_or(PushError::TooLong)
-}
-
-/// Bytes that a destination counts against the bound.
-///
-/// # Errors
-///
-/// `NoAddress`.
-#[inline]
-pub(super) fn cost_of_dest(dest: &Dest<'_>) -> Result<usize, PushError> {
-    let Dest::Unix(dest) = dest else { return Ok(0) };
-    let mut name = RawAddr::NO_NAME;
-    sys::encode_unix(*dest, &mut name).ok_or(PushError::NoAddress)
+    if msg.unix_dest().is_some() {
+        return Err(PushError::HasUnixDest);
+    }
+    let settings = if msg.has_metas() { size_of::<SendMeta>() } else { 0 };
+    msg.len().checked_add(OVERHEAD + settings).ok_or(PushError::TooLong)
 }
 
 #[cold]
@@ -170,7 +147,7 @@ impl Half {
     }
 
     /// Stores a message, and up to `max_len` further bytes that `fill` writes, if it counts at most `left` with them. Returns
-    /// what it counts. The queue's bound limits how far the memory grows.
+    /// what it counts: 0 if `fill` returns `None`, and nothing is stored. The queue's bound limits how far the memory grows.
     ///
     /// # Errors
     ///
@@ -182,35 +159,26 @@ impl Half {
         msg: &SendMsg<'_>,
         (left, bound): (usize, usize),
         max_len: usize,
-        fill: impl FnOnce(&mut [u8]) -> usize,
+        fill: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> Result<usize, PushError> {
-        let cost = cost_of_content(msg)?.saturating_add(max_len);
-        if self.messages.len() == self.messages.capacity() {
-            // What looks at `msg.dest` itself makes rustc copy it in pieces, and a push then takes twice the time
-            // (benches/compare/xnet/queue.sh).
-            let dest = msg.dest;
-            let dest_cost = cost_of_dest(hint::black_box(&dest))?;
-            self.grow(cost.saturating_add(dest_cost), left, bound)?;
-        }
-        let place = &mut self.messages.spare_capacity_mut()[0];
-        // SAFETY: of the destinations, only Unix addresses borrow. They are replaced before the message is in the half.
-        let dest = unsafe { mem::transmute::<Dest<'_>, Dest<'static>>(msg.dest) };
-        let &SendMsg { ecn, segment_size, .. } = msg;
-        let kept = place.write(SendMsg { dest, ecn, segment_size, ..SendMsg::new(&[]) });
-        let cost = cost.saturating_add(cost_of_dest(&kept.dest)?);
+        let cost = cost(msg)?.saturating_add(max_len);
         check(cost, left, bound)?;
-        // `cost` includes a Unix destination, which follows the payload.
-        self.bytes.reserve(cost, bound)?;
+        if self.messages.len() == self.messages.capacity() {
+            self.grow(left)?;
+        }
+        let len = msg.len();
+        self.bytes.reserve(len.saturating_add(max_len), bound)?;
         if msg.has_metas() {
             self.metas.reserve(1, bound / (OVERHEAD + size_of::<SendMeta>()))?;
         }
-        let (start, len) = (self.bytes.last.len(), msg.len());
+        let start = self.bytes.last.len();
         let (mut own, free) = self.bytes.last.spare_capacity_mut().split_at_mut(len);
         let space = &mut free[..max_len];
         space.fill(MaybeUninit::new(0));
         // SAFETY: `space` has just been initialised.
         let written =
             fill(unsafe { slice::from_raw_parts_mut(space.as_mut_ptr().cast(), max_len) });
+        let Some(written) = written else { return Ok(0) };
         if written > max_len {
             return Err(PushError::TooLong);
         }
@@ -221,12 +189,16 @@ impl Half {
         // SAFETY: the payload has just been copied, and the start of `space` follows it.
         unsafe { self.bytes.last.set_len(start + len + written) };
         // SAFETY: invariant 1.
-        kept.payload = Payload::One(unsafe { self.bytes.since(start) });
-        if let Dest::Unix(dest) = kept.dest {
-            kept.dest = self.bytes.keep_name(dest);
+        let kept = SendMsg::new(unsafe { self.bytes.since(start) });
+        let kept = self.messages.spare_capacity_mut()[0].write(kept);
+        // Written in place: a copy would be read while its parts are on their way to memory, and a push would take twice
+        // the time (benches/compare/xnet/queue.sh).
+        if let Dest::Addr(dest) = msg.dest {
+            kept.dest = Dest::Addr(dest);
         }
+        (kept.ecn, kept.segment_size) = (msg.ecn, msg.segment_size);
         if msg.has_metas() {
-            kept.meta = self.metas.keep(msg.borrowed_options());
+            kept.meta = self.metas.keep(msg.borrowed_settings());
         }
         let cost = cost - (max_len - written);
         self.costs.push(cost);
@@ -235,10 +207,9 @@ impl Half {
         Ok(cost)
     }
 
-    /// Makes room for messages, if one that counts `cost` fits.
+    /// Makes room for messages of which the queue takes `left` more bytes.
     #[cold]
-    fn grow(&mut self, cost: usize, left: usize, bound: usize) -> Result<(), PushError> {
-        check(cost, left, bound)?;
+    fn grow(&mut self, left: usize) -> Result<(), PushError> {
         let more = (left / OVERHEAD).min(self.messages.len().max(4));
         let costs = self.costs.try_reserve_exact(more);
         costs.and(self.messages.try_reserve_exact(more)).map_err(no_memory)
@@ -252,7 +223,7 @@ impl Half {
     ) -> Result<(), PushError> {
         check(OVERHEAD, left, bound)?;
         if self.messages.len() == self.messages.capacity() {
-            self.grow(OVERHEAD, left, bound)?;
+            self.grow(left)?;
         }
         if let Some(last) = self.messages.last() {
             self.messages.push(last.with_dest(dest));
@@ -306,10 +277,7 @@ impl Half {
         // 2^32 messages would take 384 GiB.
         self.order.extend(0..count as u32);
         // The place comes last in the key, so that each destination's datagrams stay in order.
-        let key = |place: &u32| match self.messages[*place as usize].dest {
-            Dest::Addr(dest) => (Some(dest), *place),
-            _ => (None, *place),
-        };
+        let key = |place: &u32| (self.messages[*place as usize].dest(), *place);
         self.order[self.first..].sort_unstable_by_key(key);
     }
 

@@ -15,7 +15,7 @@ struct Pushed {
     dest: Option<SocketAddr>,
     len: usize,
     ecn: Option<Ecn>,
-    options: usize,
+    settings: usize,
     gathered: bool,
 }
 
@@ -42,10 +42,10 @@ fn pushed() -> impl Strategy<Value = Pushed> {
     // Mostly equal to the previous message.
     let len = prop_oneof![4 => Just(3usize), 1 => 0..5usize];
     let ecn = prop_oneof![3 => Just(None), 1 => Just(Some(Ecn::Ect0))];
-    let options = prop_oneof![3 => Just(0usize), 1 => 0..6usize];
+    let settings = prop_oneof![3 => Just(0usize), 1 => 0..5usize];
     let dest = prop_oneof![2 => Just(1usize), 1 => 0..5usize];
-    (dest, len, ecn, options, any::<bool>()).prop_map(|(dest, len, ecn, options, gathered)| {
-        Pushed { dest: dests()[dest], len, ecn, options, gathered }
+    (dest, len, ecn, settings, any::<bool>()).prop_map(|(dest, len, ecn, settings, gathered)| {
+        Pushed { dest: dests()[dest], len, ecn, settings, gathered }
     })
 }
 
@@ -61,12 +61,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A queued message: destinations of both kinds, payload, options.
-type Seen = (Option<SocketAddr>, String, Vec<u8>, SendMeta);
+/// A queued message: destination, payload, settings.
+type Seen = (Option<SocketAddr>, Vec<u8>, SendMeta);
 
 fn seen(msg: &SendMsg<'_>) -> Seen {
-    let unix = format!("{:?}", msg.unix_dest());
-    (msg.dest(), unix, msg.slices().flatten().copied().collect(), msg.meta())
+    (msg.dest(), msg.slices().flatten().copied().collect(), msg.meta())
 }
 
 /// Calls `then` with the message, whose bytes begin with `number`.
@@ -79,11 +78,10 @@ fn with_msg<R>(pushed: &Pushed, number: u8, then: impl FnOnce(SendMsg<'_>) -> R)
     let msg = if pushed.gathered { SendMsg::gather(&parts) } else { SendMsg::new(&data) };
     let msg = pushed.dest.map_or(msg, |dest| msg.with_dest(dest));
     let msg = pushed.ecn.map_or(msg, |ecn| msg.with_ecn(ecn));
-    then(match pushed.options {
+    then(match pushed.settings {
         0 => msg,
-        1 | 2 => msg.with_meta(&metas[pushed.options - 1]),
+        1 | 2 => msg.with_meta(&metas[pushed.settings - 1]),
         3 => msg.with_reply(&received),
-        4 => msg.with_unix_dest(UnixAddr::Abstract(&data)).with_meta(&metas[1]),
         _ => msg.with_reply(&received).with_meta(&metas[0]),
     })
 }
@@ -111,13 +109,13 @@ proptest! {
                     let write = |space: &mut [u8]| {
                         assert_eq!(space.len(), len + spare);
                         space.fill(number);
-                        len
+                        Some(len)
                     };
                     assert_eq!(queue.push_with(&msg, len + spare, write).is_ok(), fits);
                     if fits {
-                        let (dest, unix, data, meta) = seen(&msg);
+                        let (dest, data, meta) = seen(&msg);
                         let written = [data, vec![number; len]].concat();
-                        twin.push_back(((dest, unix, written, meta), SendQueue::cost(&msg) + len));
+                        twin.push_back(((dest, written, meta), SendQueue::cost(&msg) + len));
                     }
                 }),
                 Step::PushToAll(pushed, dests_count) => with_msg(&pushed, number, |msg| {
@@ -198,13 +196,19 @@ fn what_a_closure_does_not_finish_is_not_in_the_queue() {
         }));
         assert!(panicked.is_err());
         for too_many in [501, usize::MAX] {
-            assert_eq!(queue.push_with(&msg, 500, |_| too_many), Err(PushError::TooLong));
+            assert_eq!(queue.push_with(&msg, 500, |_| Some(too_many)), Err(PushError::TooLong));
         }
+        // The caller has nothing to send, which is no error.
+        let nothing = |space: &mut [u8]| {
+            space.fill(1);
+            None
+        };
+        assert_eq!(queue.push_with(&msg, 500, nothing), Ok(()));
         assert_eq!(contents(&queue), before);
     }
     // Nor does it count against the bound: datagrams still fit up to the last byte.
     let rest = queue.remaining() - SendQueue::cost(&msg);
-    queue.push_with(&msg, rest, |space| space.len()).expect("it fits");
+    queue.push_with(&msg, rest, |space| Some(space.len())).expect("it fits");
     assert_eq!((queue.len(), queue.remaining()), (4, 0));
 }
 
@@ -215,7 +219,7 @@ fn a_closure_gets_as_much_space_as_was_asked_for_and_no_more() {
         queue
             .push_with(&SendMsg::new(&[]), len, |space| {
                 assert_eq!(space.len(), len);
-                0
+                Some(0)
             })
             .expect("it fits");
     }
@@ -247,7 +251,7 @@ fn what_closures_write_is_adjacent_as_pushes_are() {
             _ => queue
                 .push_with(&SendMsg::new(&data[..8]), 1500, |space| {
                     space[..92].fill(7);
-                    92
+                    Some(92)
                 })
                 .expect("it fits"),
         }
@@ -265,9 +269,12 @@ fn what_a_queue_cannot_store_is_rejected_as_it_is_pushed() {
     control.push(1, 2, b"data").expect("it fits");
     let msg = SendMsg::new(b"data");
     assert_eq!(queue.push(&msg.with_control(&control)), Err(PushError::HasControl));
+    let to_unix = msg.with_unix_dest(UnixAddr::Abstract(b"name"));
+    assert_eq!(queue.push(&to_unix), Err(PushError::HasUnixDest));
+    assert_eq!(SendQueue::cost(&to_unix), usize::MAX);
     assert_eq!(queue.push(&SendMsg::new(&[0; 1 << 10])), Err(PushError::TooLong));
     assert_eq!((queue.len(), queue.bytes()), (0, 0));
-    for error in [PushError::HasControl, PushError::NoAddress] {
+    for error in [PushError::HasControl, PushError::HasUnixDest] {
         assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::InvalidInput);
     }
 }

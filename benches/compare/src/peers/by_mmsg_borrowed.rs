@@ -37,8 +37,8 @@ impl Peer for Borrowed {
         let socket = self.near.on(&wire.near);
         for (to, contents, segment_size) in &self.transmits {
             let source = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source(source);
-            let msg = SendMsg::to(*to, contents).with_meta(&meta);
+            let meta = SendMeta::new().with_source(source);
+            let msg = SendMsg::to(*to, contents).with_meta(&meta).with_ecn(Ecn::Ect0);
             let msg = segment_size.map_or(msg, |size| msg.with_segment_size(size));
             assert_eq!(socket.send_batch(&[msg]).expect("loopback takes it"), 1);
         }

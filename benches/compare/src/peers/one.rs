@@ -47,8 +47,8 @@ pub fn by_offload() -> SendOne {
 fn sends(near: impl BatchSocket + 'static, far: UdpSocket, to: SocketAddr) -> SendOne {
     Box::new(move || {
         let _open = &far;
-        let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source(SOURCE);
-        let msg = SendMsg::to(to, &PAYLOAD).with_meta(&meta);
+        let meta = SendMeta::new().with_source(SOURCE);
+        let msg = SendMsg::to(to, &PAYLOAD).with_meta(&meta).with_ecn(Ecn::Ect0);
         assert_eq!(near.send_batch(&[msg]).expect("loopback takes it"), 1);
     })
 }

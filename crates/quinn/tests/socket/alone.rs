@@ -77,9 +77,9 @@ fn received_datagrams_have_their_ecn_bits_destination_and_segments() {
     run(async {
         let (socket, sender) = (socket(), Offload::new(bind()).unwrap());
         let to = socket.offload().get_ref().local_addr().unwrap();
-        let meta = SendMeta::new().with_ecn(Ecn::Ect0);
         let data = crate::kit::content(5000, 2);
-        let msgs: Vec<_> = data.chunks(1200).map(|d| SendMsg::to(to, d).with_meta(&meta)).collect();
+        let msgs = data.chunks(1200).map(|d| SendMsg::to(to, d).with_ecn(Ecn::Ect0));
+        let msgs: Vec<_> = msgs.collect();
         assert_eq!(sender.send_batch(&msgs).unwrap(), 5);
 
         let mut received = Vec::new();

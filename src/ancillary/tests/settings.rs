@@ -1,4 +1,4 @@
-//! The encoder of per-message options, compared with a naive list of control messages.
+//! The encoder of per-message settings, compared with a naive list of control messages.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use crate::sys::control_message::append;
 use crate::sys::numbers::{self, CmsgType};
 use crate::sys::{CONTROL_SPACE, ControlMessage, Families, Layout};
 
-/// The name of an option, its control message and the payload; or the expected error.
+/// The name of a setting, its control message and the payload; or the expected error.
 type Part = Result<(&'static str, Option<CmsgType>, Vec<u8>), String>;
 
 fn family(v4: bool) -> &'static str {
@@ -82,7 +82,7 @@ fn pktinfo(source: Option<IpAddr>, interface: Option<u32>, v4: bool) -> Option<P
     Some(Ok(part))
 }
 
-fn parts(meta: SendMeta, v4: bool) -> Vec<Part> {
+fn parts(size: Option<u16>, meta: SendMeta, v4: bool) -> Vec<Part> {
     let time = meta
         .transmit_time
         .map(|time| Ok(("transmit_time", numbers::TXTIME, time.to_ne_bytes().to_vec())));
@@ -90,7 +90,7 @@ fn parts(meta: SendMeta, v4: bool) -> Vec<Part> {
         .timestamp_id
         .map(|id| Ok(("timestamp_id", numbers::STAMP_NUMBER, id.to_ne_bytes().to_vec())));
     let all = [
-        meta.segment_size.and_then(segment_size),
+        size.and_then(segment_size),
         meta.tos.map(|byte| tos(byte, v4)),
         meta.hop_limit.map(|hops| hop_limit(hops, v4)),
         pktinfo(meta.source, meta.interface, v4),
@@ -104,15 +104,14 @@ fn parts(meta: SendMeta, v4: bool) -> Vec<Part> {
 fn bytes(parts: Vec<Part>, raw: &ControlBuf, v4: bool, max: usize) -> Result<Vec<u8>, String> {
     let (mut space, mut len, mut taken) = (vec![0; max], 0, Vec::new());
     for part in parts {
-        let (option, ty, payload) = part?;
-        let ty =
-            ty.ok_or_else(|| format!("does not have SendMeta::{option} for {}", family(v4)))?;
+        let (setting, ty, payload) = part?;
+        let ty = ty.ok_or_else(|| format!("does not support {setting} for {}", family(v4)))?;
         let needed = len + Layout::NATIVE.space(payload.len());
         let end = append(Layout::NATIVE, &mut space, len, ty, &payload);
         len = end.ok_or_else(|| too_long(needed))?;
         taken.push(ty);
     }
-    // E17: all of them apply, so none may occur twice.
+    // All of them apply, so none may occur twice.
     if let Some(ControlMessage { level, ty, .. }) =
         raw.messages().find(|message| taken.contains(&(message.level, message.ty)))
     {
@@ -135,22 +134,21 @@ fn sources() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-/// Mostly common options.
+/// Mostly common settings.
 fn metas() -> impl Strategy<Value = SendMeta> {
     let rarely = |rare| prop::option::weighted(rare, Just(()));
-    let usual = (any::<Option<u8>>(), prop::option::of(sources()), any::<Option<u16>>());
+    let usual = (any::<Option<u8>>(), prop::option::of(sources()));
     let rare = (
         (rarely(0.1), any::<u32>()),
         (rarely(0.1), 0..3u8),
         (rarely(0.1), any::<u64>()),
         (rarely(0.1), any::<u32>()),
     );
-    (usual, rare).prop_map(|((tos, source, segment_size), (interface, hops, time, id))| SendMeta {
+    (usual, rare).prop_map(|((tos, source), (interface, hops, time, id))| SendMeta {
         tos: tos.map(|tos| if tos < 128 { tos & 0b11 } else { tos }),
         source,
         interface: interface.0.map(|()| interface.1),
         hop_limit: hops.0.map(|()| hops.1),
-        segment_size: segment_size.map(|size| size % 1500),
         transmit_time: time.0.map(|()| time.1),
         timestamp_id: id.0.map(|()| id.1),
     })
@@ -158,8 +156,9 @@ fn metas() -> impl Strategy<Value = SendMeta> {
 
 proptest! {
     #[test]
-    fn options_are_the_control_messages_of_the_list(
+    fn settings_are_the_control_messages_of_the_list(
         meta in metas(),
+        size in prop::option::of(0u16..1500),
         v4 in any::<bool>(),
         raw in prop::option::weighted(0.3, prop_oneof![
             (1000..1002i32, prop::collection::vec(any::<u8>(), 0..20)),
@@ -168,16 +167,16 @@ proptest! {
         max in prop_oneof![3 => Just(CONTROL_SPACE), 1 => 0..CONTROL_SPACE],
     ) {
         let mut control = ControlBuf::new();
-        let parts = parts(meta, v4);
+        let parts = parts(size, meta, v4);
         if let Some((level, data)) = &raw {
-            // A type of its own, or that of an option which may be set.
+            // A type of its own, or that of a setting which may be there.
             let taken = parts.last().cloned().and_then(Result::ok).and_then(|(_, ty, _)| ty);
             let (level, ty) = if *level > 0 { (*level, 7) } else { taken.unwrap_or((1000, 7)) };
             control.push(level, ty, data).expect("it fits");
         }
         // Stale bytes, none of which may remain.
         let mut space = vec![0xEE; max];
-        let encoded = meta.encode(Families { v4, v6: !v4 }, control.as_bytes(), &mut space).map(|len| space[..len].to_vec());
+        let encoded = meta.encode(Families { v4, v6: !v4 }, size, control.as_bytes(), &mut space).map(|len| space[..len].to_vec());
         match (encoded, bytes(parts, &control, v4, max)) {
             (Err(error), Err(reason)) => prop_assert!(error.to_string().contains(&reason), "{error}"),
             (encoded, expected) => prop_assert_eq!(encoded.ok(), expected.ok()),
