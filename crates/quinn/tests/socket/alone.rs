@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvBatch, SendMeta, SendMsg};
+use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvBatch, SendMsg};
 use quinn::udp::{EcnCodepoint, RecvMeta};
 
 use crate::kit::{bind, recv, run, run_threaded, send, socket, transmit};
