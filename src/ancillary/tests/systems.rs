@@ -12,7 +12,7 @@ macro_rules! system {
         #[path = "."]
         #[allow(dead_code, unused_imports)]
         mod $name {
-            use crate::ancillary::invalid;
+            use crate::ancillary::{Ecn, invalid};
 
             pub(super) mod sys {
                 pub(crate) use crate::sys::numbers::$numbers as platform;
@@ -67,8 +67,7 @@ macro_rules! system {
             pub(super) fn encode(v4: bool, sent: Sent) -> Result<Vec<u8>, String> {
                 let Sent { tos, source, interface, hop_limit, segment_size, transmit_time } = sent;
                 let rest = SendMeta::new();
-                let meta =
-                    SendMeta { tos, source, interface, hop_limit, transmit_time, ..rest };
+                let meta = SendMeta { tos, source, interface, hop_limit, transmit_time, ..rest };
                 let mut space = [0xEE; crate::control::CONTROL_SPACE];
                 let families = crate::sys::Families { v4, v6: !v4 };
                 let len = meta.encode(families, segment_size, &[], &mut space);
@@ -275,10 +274,7 @@ fn options_of_a_send_are_written_as_each_system_reads_them() {
         let v6 = |sent| (system.encode)(false, sent);
         let lacks = |result: Result<Vec<u8>, String>, field: &str| {
             let reason = result.expect_err("the system has no such control message");
-            assert!(
-                reason.contains(&format!("does not have SendMeta::{field} ")),
-                "{name}: {reason}"
-            );
+            assert!(reason.contains(&format!("does not support {field} ")), "{name}: {reason}");
         };
         let is_freebsd = name.starts_with("freebsd");
         let ip = V4.octets();
