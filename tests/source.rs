@@ -66,6 +66,27 @@ fn every_fault_of_the_table_has_its_test() {
     assert!(named > 50, "the table has {named} names");
 }
 
+/// `.ci/suites` checks the other scripts' lists, which name test binaries.
+#[test]
+fn each_test_that_the_sanitizers_leave_out_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Ok(script) = fs::read_to_string(root.join(".ci/sanitizers")) else {
+        let _ = writeln!(io::stderr().lock(), "skipped: the sanitizers: the script is not here");
+        return;
+    };
+    let (_, list) = script.split_once("\nleft_out=(\n").expect("the list");
+    let files: Vec<_> =
+        rust_files(&root.join("tests")).into_iter().map(fs::read_to_string).collect();
+    let words = list.lines().map(str::trim).take_while(|line| *line != ")");
+    for name in words.filter(|line| !line.starts_with('#')) {
+        // A macro makes the test of each server.
+        let name = name.trim_start_matches("survives::");
+        let [test, server] = [format!("fn {name}("), format!(" {name}: crate::Server {{")];
+        let has_it = |text: &String| text.contains(&test) || text.contains(&server);
+        assert!(files.iter().flatten().any(has_it), "no test {name}");
+    }
+}
+
 /// The text of ARCHITECTURE.md between two headings; `None` where the source is absent.
 fn architecture(from: &str, to: &str) -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
