@@ -9,7 +9,6 @@
 //! - After an error tokio on Linux reports a socket as writable (write closed) for ever. A send that finds it full sleeps.
 //! - Other kernels may refuse a send of a socket that stays writable, so no event would follow. The send sleeps.
 
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -202,13 +201,9 @@ pub(super) fn require_progress(sent: usize) -> io::Result<()> {
 }
 
 /// Panics without tokio's timer, before the call needs it: a program must learn that in its first test, and not when an
-/// ICMP error arrives. Each thread asks once, since asking takes 50 ns.
+/// ICMP error arrives. Each wait asks, since a thread may enter several runtimes. It takes 50 ns.
 fn require_timer() {
-    thread_local!(static HAS_TIMER: Cell<bool> = const { Cell::new(false) });
-    if !HAS_TIMER.get() {
-        drop(time::sleep(Duration::ZERO));
-        HAS_TIMER.set(true);
-    }
+    drop(time::sleep(Duration::ZERO));
 }
 
 pub(super) fn would_block() -> io::Result<usize> {

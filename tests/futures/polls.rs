@@ -161,7 +161,8 @@ fn a_polled_send_of_no_messages_waits_for_space() {
     });
 }
 
-/// A runtime without time is found out by the first call that waits, not by the first ICMP error.
+/// A runtime without time is found out by the first call that waits, not by the first ICMP error, also on a thread that
+/// waited in a runtime with time before.
 #[test]
 fn a_runtime_without_time_is_found_out_by_the_first_wait() {
     let first_wait = async {
@@ -179,12 +180,16 @@ fn a_runtime_without_time_is_found_out_by_the_first_wait() {
         socket.writable().await.expect("tokio learns that it is");
         assert_eq!(socket.send_batch(&[SendMsg::to(addr, b"x")]).await.expect("it is taken"), 1);
     };
-    // Each thread asks once.
-    let with_thread = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-        runtime.expect("a runtime").block_on(first_wait);
-    };
-    std::thread::scope(|scope| scope.spawn(with_thread).join().expect("no check failed"));
+    let with_time = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    with_time.expect("a runtime").block_on(async {
+        let (socket, addr) = udp();
+        let mut batch = RecvBatch::new(4, 32);
+        let send = async { socket.send_to(b"x", addr).await.expect("loopback takes a datagram") };
+        let (received, _) = tokio::join!(socket.recv_into(&mut batch), send);
+        assert_eq!(received.expect("it was sent"), 1);
+    });
+    let without = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    without.expect("a runtime").block_on(first_wait);
 }
 
 /// The first call that waits panics, as in a runtime without time.
