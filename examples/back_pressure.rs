@@ -8,13 +8,16 @@
 //! receiver reads nothing until the queue has overflowed ten times, then everything. The last line printed says
 //! how many datagrams arrived in order, and that 0 are left in the queue.
 
+mod common;
+
 #[cfg(unix)]
-fn main() -> std::io::Result<()> {
+fn main() -> common::Result {
     use std::io::ErrorKind::WouldBlock;
     use std::os::unix::net::UnixDatagram;
 
     use mmsg::{BatchSocket, RecvBatch, SendMsg, SendQueue};
 
+    common::no_arguments();
     let (sender, receiver) = UnixDatagram::pair()?;
     sender.set_nonblocking(true)?;
     receiver.set_nonblocking(true)?;
@@ -28,7 +31,7 @@ fn main() -> std::io::Result<()> {
         }
         // A program would wait here until the socket is writable. This one goes on pushing, to overflow the queue.
         match sender.flush(&mut queue) {
-            Err(error) if error.kind() != WouldBlock => return Err(error),
+            Err(error) if error.kind() != WouldBlock => return Err(error.into()),
             _ => {}
         }
     }
@@ -42,7 +45,7 @@ fn main() -> std::io::Result<()> {
     let mut received = 0u32;
     while received < queued {
         match receiver.recv_into(&mut batch) {
-            Err(error) if error.kind() != WouldBlock => return Err(error),
+            Err(error) if error.kind() != WouldBlock => return Err(error.into()),
             _ => {}
         }
         for datagram in &batch {
@@ -50,7 +53,7 @@ fn main() -> std::io::Result<()> {
             received += 1;
         }
         match sender.flush(&mut queue) {
-            Err(error) if error.kind() != WouldBlock => return Err(error),
+            Err(error) if error.kind() != WouldBlock => return Err(error.into()),
             _ => {}
         }
     }

@@ -8,6 +8,8 @@
 //! its own reads the kernel's count of dropped datagrams, as a metric: it is right also while nothing arrives. Here 250
 //! datagrams wait at the start.
 
+mod common;
+
 use std::io;
 use std::net::UdpSocket;
 use std::thread;
@@ -17,8 +19,8 @@ use mmsg::options::dropped;
 use mmsg::{RecvBatch, prelude::*};
 
 /// Ends when `store` returns false.
-fn collect(socket: &UdpSocket, mut store: impl FnMut(&RecvBatch) -> bool) -> io::Result<()> {
-    let mut batch = RecvBatch::new(100, 1500);
+pub fn collect(socket: &UdpSocket, mut store: impl FnMut(&RecvBatch) -> bool) -> io::Result<()> {
+    let mut batch = RecvBatch::new(100, 65_535); // Slots as long as any datagram.
     loop {
         // Waits for the first datagram, without a deadline.
         if let Err(error) = socket.recv_into(&mut batch) {
@@ -49,7 +51,8 @@ fn watch(socket: &UdpSocket) -> io::Result<()> {
     }
 }
 
-fn main() -> io::Result<()> {
+fn main() -> common::Result {
+    common::no_arguments();
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let watched = socket.try_clone()?;
     thread::spawn(move || watch(&watched).inspect_err(|error| eprintln!("no count: {error}")));

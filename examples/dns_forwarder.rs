@@ -8,6 +8,8 @@
 //! question. It must also repeat the question. IDs are rewritten in the receive buffer. A made-up resolver answers 200
 //! questions, and the program prints "200 questions answered under the IDs they were asked by".
 
+mod common;
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 use std::{io, iter, net::SocketAddr};
@@ -72,7 +74,7 @@ async fn ask(clients: &UdpSocket, upstreams: &[Upstream], random: &RandomState) 
         count_truncated(&questions, &mut truncated);
         let Upstream { socket, asked } = &upstreams[next_random() as usize % PORTS];
         let forwarded = questions.iter_mut().filter_map(|mut message| {
-            let (by, meta) = (message.addr()?, message.meta().reply_meta());
+            let (by, meta) = (message.reply_addr()?, message.meta().reply_meta());
             // An answer is no question: two forwarders would pass it to and fro.
             let asks = |_: &&[u8]| !message.truncated() && message.data()[2] < 0x80;
             let question = random.hash_one(question(message.data()).filter(asks)?);
@@ -133,7 +135,8 @@ pub async fn forward(clients: UdpSocket, resolver: SocketAddr) -> io::Result<()>
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> io::Result<()> {
+async fn main() -> common::Result {
+    common::no_arguments();
     let resolver = UdpSocket::bind("127.0.0.1:0").await?;
     let clients = UdpSocket::bind("127.0.0.1:0").await?;
     let client = UdpSocket::bind("127.0.0.1:0").await?;

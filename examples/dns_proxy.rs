@@ -10,6 +10,8 @@
 //! to its question; `dns_forwarder.rs` also compares the question. A simulated resolver ignores each question once, so
 //! every task asks twice. The program prints "100 questions answered, each by its task".
 
+mod common;
+
 use std::{collections::HashSet, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use mmsg::{Ancillary, RecvBatch, SendMeta, SendMsg, SendQueue, prelude::*};
@@ -54,7 +56,7 @@ pub async fn ask(clients: Arc<UdpSocket>, resolver: SocketAddr, answers: Sender<
             let (question, meta) = (datagram.data().to_vec(), datagram.meta().reply_meta());
             // Answers are dropped, too: two proxies would pass them to and fro.
             let is_question = question.get(2).is_some_and(|flags| flags & 0x80 == 0);
-            let client = datagram.addr().filter(|_| is_question && !datagram.truncated());
+            let client = datagram.reply_addr().filter(|_| is_question && !datagram.truncated());
             let (Some(client), Ok(place)) = (client, answers.clone().try_reserve_owned()) else {
                 dropped += 1;
                 if dropped.is_power_of_two() {
@@ -86,7 +88,8 @@ pub async fn answer(clients: Arc<UdpSocket>, mut answers: Receiver<Answer>) -> i
 }
 
 #[tokio::main]
-async fn main() -> io::Result<()> {
+async fn main() -> common::Result {
+    common::no_arguments();
     let resolver = UdpSocket::bind("127.0.0.1:0").await?;
     let clients = Arc::new(UdpSocket::bind("127.0.0.1:0").await?);
     Ancillary::DEST.require(&clients)?;

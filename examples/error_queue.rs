@@ -8,12 +8,15 @@
 //! never learns that a port is closed. Prints a line with "Connection refused" for each error, and at the end
 //! that the open port received its datagram.
 
+mod common;
+
 use std::net::UdpSocket;
 
 use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{Ancillary, BatchSocketExt, SendMsg};
 
-fn main() -> std::io::Result<()> {
+fn main() -> common::Result {
+    common::no_arguments();
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     if !Ancillary::ERRORS.enable(&socket)?.contains(Ancillary::ERRORS) {
         println!("this system has no error queue");

@@ -9,6 +9,8 @@
 //! address gets 8 bytes for each 9. A token expires within two minutes, since an address may get another owner.
 //! 32 players move for 10 ticks, and the program prints "320 states for 32 players".
 
+mod common;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{SocketAddr, UdpSocket};
@@ -44,7 +46,7 @@ fn receive(socket: &UdpSocket, batch: &mut RecvBatch, game: &mut Game) {
             result => result.map_or_else(|error| eprintln!("receive: {error}"), drop),
         }
         for datagram in batch.iter() {
-            let (Some(from), [step, token @ ..]) = (datagram.addr(), datagram.data()) else {
+            let (Some(from), [step, token @ ..]) = (datagram.reply_addr(), datagram.data()) else {
                 continue;
             };
             // Its own datagrams have other lengths, so it answers neither their echo nor a second server.
@@ -97,7 +99,8 @@ pub fn serve(socket: &UdpSocket, ticks: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn main() -> io::Result<()> {
+fn main() -> common::Result {
+    common::no_arguments();
     let server = UdpSocket::bind("127.0.0.1:0")?;
     let players: Vec<UdpSocket> =
         (0..PLAYERS).map(|_| UdpSocket::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
@@ -105,7 +108,7 @@ fn main() -> io::Result<()> {
         player.connect(server.local_addr()?)?;
         player.send(&[0; 9])?;
     }
-    thread::scope(|scope| {
+    thread::scope(|scope| -> io::Result<()> {
         let server = scope.spawn(|| serve(&server, TICKS as u32));
         let (mut batch, mut heard) = (RecvBatch::new(16, 1200), [0; PLAYERS]);
         // A step and the token.
@@ -125,5 +128,6 @@ fn main() -> io::Result<()> {
         }
         println!("{} states for {PLAYERS} players", heard.iter().sum::<usize>());
         server.join().expect("no panic")
-    })
+    })?;
+    Ok(())
 }

@@ -7,12 +7,15 @@
 //! A server on all addresses prints the ECN bits, destination and age of two datagrams. It replies from the address
 //! that was asked, with ECN bits of its own. On Linux a line begins "marked: ECN Some(Ect0), to Some(127.0.0.1)".
 
+mod common;
+
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::SystemTime;
 
 use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, SendMsg};
 
-fn main() -> std::io::Result<()> {
+fn main() -> common::Result {
+    common::no_arguments();
     let server = UdpSocket::bind("0.0.0.0:0")?;
     let port = server.local_addr()?.port();
     let wanted = Ancillary::TOS | Ancillary::DEST | Ancillary::TIMESTAMP;

@@ -9,6 +9,8 @@
 //! forged source would be flooded by all members: this one answers only questions from its own link, whose hop limit no
 //! router has lowered (RFC 5082). Two questions over loopback print "asked 239.255.77.7, answered by Some(127.0.0.1): here".
 
+mod common;
+
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::thread;
@@ -24,7 +26,8 @@ fn join(interfaces: &[Ipv4Addr]) -> io::Result<UdpSocket> {
     (Ancillary::DEST | Ancillary::HOP_LIMIT).require(&socket)?;
     socket.bind(&std::net::SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)).into())?;
     for interface in interfaces {
-        socket.join_multicast_v4(&GROUP, interface)?;
+        let joined = socket.join_multicast_v4(&GROUP, interface);
+        joined.map_err(|error| io::Error::other(format!("{interface}: {error}")))?;
     }
     Ok(socket.into())
 }
@@ -44,11 +47,9 @@ fn answer(socket: &UdpSocket) -> io::Result<()> {
     }
 }
 
-fn main() -> io::Result<()> {
-    let mut interfaces = vec![Ipv4Addr::LOCALHOST];
-    for arg in std::env::args().skip(1) {
-        interfaces.push(arg.parse().map_err(io::Error::other)?);
-    }
+fn main() -> common::Result {
+    let mut interfaces = common::arguments("[ADDRESS...]", usize::MAX);
+    interfaces.extend(Some(Ipv4Addr::LOCALHOST).filter(|lo| !interfaces.contains(lo)));
     let member = join(&interfaces)?;
     let port = member.local_addr()?.port();
     thread::spawn(move || answer(&member));

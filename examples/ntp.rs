@@ -9,8 +9,10 @@
 //! datagram arrived, the error queue when one was sent. With an address the program is a server. Without, a client
 //! asks a server of its own four times and prints lines such as "offset -1.5 us, delay 3.5 us".
 
+mod common;
+
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -22,11 +24,15 @@ const EPOCH: Duration = Duration::from_secs(2_208_988_800);
 const LEN: usize = 48;
 /// The first byte of a message holds the version and the mode.
 const VERSION: u8 = 4 << 3;
+const VERSION_BITS: u8 = 7 << 3;
+/// Says that no better clock is behind this one (0 would mean none at all), which is right to 2^-20 s.
+const STRATUM: u8 = 10;
+const PRECISION: i8 = -20;
 const CLIENT: u8 = 3;
 const SERVER: u8 = 4;
 
 /// Seconds in the upper half, their fraction in the lower.
-fn to_ntp(time: SystemTime) -> [u8; 8] {
+pub fn to_ntp(time: SystemTime) -> [u8; 8] {
     let time = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() + EPOCH;
     let fraction = (u64::from(time.subsec_nanos()) << 32) / 1_000_000_000;
     ((time.as_secs() << 32) + fraction).to_be_bytes()
@@ -39,33 +45,49 @@ fn seconds_after(start: SystemTime, field: &[u8]) -> f64 {
     field.wrapping_sub(start) as i64 as f64 / 2f64.powi(32)
 }
 
-fn serve(socket: &UdpSocket) -> io::Result<()> {
+pub fn serve(socket: &UdpSocket) -> io::Result<()> {
     (Ancillary::DEST | Ancillary::TIMESTAMP).require(socket)?;
-    let (mut batch, mut answers) = (RecvBatch::new(64, LEN), [[0; LEN]; 64]);
+    let mut batch = RecvBatch::new(64, LEN);
     loop {
         if let Err(error) = socket.recv_into(&mut batch) {
             eprintln!("receive: {error}");
         }
-        let replies = batch.iter().zip(&mut answers).filter_map(|(request, answer)| {
-            // Answers requests only: two servers would answer each other's answers for ever.
-            let from_client = request.data().first().is_some_and(|first| first & 7 == CLIENT);
-            let request_time = request.data().get(40..48).filter(|_| from_client)?;
-            let received = request.meta().timestamp?;
-            answer[0] = VERSION | SERVER;
-            answer[24..32].copy_from_slice(request_time);
-            answer[32..40].copy_from_slice(&to_ntp(received));
-            answer[40..48].copy_from_slice(&to_ntp(SystemTime::now()));
-            request.reply(answer)
-        });
-        socket.send_each(replies, |_, error| eprintln!("answer: {error}"))?;
+        for request in &batch {
+            let Some(mut answer) = answer(request.data(), request.meta().timestamp) else {
+                continue;
+            };
+            // The answer says when it leaves, so each goes by a call of its own: `send_each` would take them all from an
+            // iterator before the first leaves.
+            answer[40..].copy_from_slice(&to_ntp(SystemTime::now()));
+            let sent = request.reply(&answer).map_or(Ok(1), |reply| socket.send_batch(&[reply]));
+            let _ = sent.inspect_err(|error| eprintln!("answer: {error}"));
+        }
     }
 }
 
-fn main() -> io::Result<()> {
-    if let Some(addr) = std::env::args().nth(1) {
-        let socket = UdpSocket::bind(addr)?;
+/// The answer, without the time when it leaves.
+fn answer(request: &[u8], received: Option<SystemTime>) -> Option<[u8; LEN]> {
+    let request: &[u8; LEN] = request.first_chunk()?;
+    // Answers requests only: two servers would answer each other's answers for ever.
+    if request[0] & 7 != CLIENT {
+        return None;
+    }
+    let (mut answer, received) = ([0; LEN], to_ntp(received?));
+    // In the client's version. A real server puts its own source's stratum and the age of its time.
+    answer[0] = request[0] & VERSION_BITS | SERVER;
+    answer[1..4].copy_from_slice(&[STRATUM, request[2], PRECISION as u8]);
+    answer[12..16].copy_from_slice(b"LOCL");
+    answer[16..24].copy_from_slice(&received);
+    answer[24..32].copy_from_slice(&request[40..]);
+    answer[32..40].copy_from_slice(&received);
+    Some(answer)
+}
+
+fn main() -> common::Result {
+    if let Some(addr) = common::arguments::<SocketAddr>("[ADDRESS:PORT]", 1).first() {
+        let socket = UdpSocket::bind(addr).map_err(|error| format!("{addr}: {error}"))?;
         println!("listening on {}", socket.local_addr()?);
-        return serve(&socket);
+        return Ok(serve(&socket)?);
     }
     let (server, client) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
     client.connect(server.local_addr()?)?;

@@ -8,11 +8,14 @@
 //! after the kernel has rejected a batch, the same call sends single datagrams. Prints how many
 //! system calls each end made: 20 on Linux.
 
+mod common;
+
 use std::net::UdpSocket;
 
 use mmsg::{Offload, RecvBatch, SendMsg, prelude::*};
 
-fn main() -> std::io::Result<()> {
+fn main() -> common::Result {
+    common::no_arguments();
     let sender = Offload::new(UdpSocket::bind("127.0.0.1:0")?)?;
     let receiver = Offload::new(UdpSocket::bind("127.0.0.1:0")?)?;
     let to = receiver.get_ref().local_addr()?;

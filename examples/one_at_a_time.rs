@@ -10,6 +10,8 @@
 //! others. The receive charges the whole batch to the budget of its task, so the task yields before the next batch. Sends go
 //! to the queue of `shared_sender.rs`; their errors are counted there. The program echoes 64 datagrams with two tasks.
 
+mod common;
+
 #[allow(dead_code, unused_imports)]
 #[path = "shared_sender.rs"]
 pub mod shared_sender;
@@ -143,7 +145,8 @@ async fn echo(socket: Arc<OneAtATime>) -> io::Result<()> {
 }
 
 #[tokio::main]
-async fn main() -> io::Result<()> {
+async fn main() -> common::Result {
+    common::no_arguments();
     let socket = UdpSocket::bind("127.0.0.1:0").await?;
     let to = socket.local_addr()?;
     let socket = Arc::new(OneAtATime::new(socket)?);

@@ -9,7 +9,12 @@
 //! whatever they receive to a forged source.
 
 use mmsg::{Ancillary, RecvBatch, prelude::*};
-use std::{io, net::UdpSocket};
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+};
+
+mod common;
 
 pub fn echo(socket: &UdpSocket) -> io::Result<()> {
     Ancillary::DEST.require(socket)?; // Replies leave from the address that was asked.
@@ -26,9 +31,10 @@ pub fn echo(socket: &UdpSocket) -> io::Result<()> {
     }
 }
 
-fn main() -> io::Result<()> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
-    let socket = UdpSocket::bind(address)?;
+fn main() -> common::Result {
+    let args = common::arguments("[ADDRESS:PORT]", 1);
+    let addr = args.first().copied().unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let socket = UdpSocket::bind(addr).map_err(|error| format!("{addr}: {error}"))?;
     println!("listening on {}", socket.local_addr()?);
-    echo(&socket)
+    Ok(echo(&socket)?)
 }

@@ -9,8 +9,10 @@
 //! whatever they receive to a forged source.
 
 use mmsg::{Ancillary, RecvBatch, prelude::*};
-use std::io;
+use std::{io, net::SocketAddr};
 use tokio::net::UdpSocket;
+
+mod common;
 
 async fn echo(socket: &UdpSocket) -> io::Result<()> {
     Ancillary::DEST.require(socket)?; // Replies leave from the address that was asked.
@@ -28,9 +30,10 @@ async fn echo(socket: &UdpSocket) -> io::Result<()> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> io::Result<()> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
-    let socket = UdpSocket::bind(address).await?;
+async fn main() -> common::Result {
+    let args = common::arguments("[ADDRESS:PORT]", 1);
+    let addr = args.first().copied().unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let socket = UdpSocket::bind(addr).await.map_err(|error| format!("{addr}: {error}"))?;
     println!("listening on {}", socket.local_addr()?);
-    echo(&socket).await
+    Ok(echo(&socket).await?)
 }

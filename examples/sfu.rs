@@ -7,6 +7,8 @@
 //! The sequence number and source in an RTP header (RFC 3550) differ for each listener; the payload is the same.
 //! Sends 100 packets to each of 20 listeners, and prints "2000 packets heard" and the number of GSO batches.
 
+mod common;
+
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 
@@ -56,7 +58,8 @@ fn relay(
     socket.flush_each(queue, |msg, error| eprintln!("to {:?}: {error}", msg.dest()))
 }
 
-fn main() -> io::Result<()> {
+fn main() -> common::Result {
+    common::no_arguments();
     let socket = Offload::new(UdpSocket::bind("127.0.0.1:0")?)?;
     let speaker = Offload::new(UdpSocket::bind("127.0.0.1:0")?)?;
     let from = speaker.get_ref().local_addr()?;

@@ -10,6 +10,8 @@
 //! failed". For datagrams that come from one task, a `SendQueue` alone does; `one_at_a_time.rs` uses this sender behind
 //! somebody else's trait.
 
+mod common;
+
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -113,7 +115,8 @@ async fn flush(
 }
 
 #[tokio::main]
-async fn main() -> io::Result<()> {
+async fn main() -> common::Result {
+    common::no_arguments();
     let receiver = UdpSocket::bind("127.0.0.1:0").await?;
     let (to, socket) = (receiver.local_addr()?, UdpSocket::bind("127.0.0.1:0").await?);
     let (sender, flusher) = Sender::start(Arc::new(Offload::new(socket)?), 1_000_000);

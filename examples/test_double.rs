@@ -7,6 +7,8 @@
 //! A test double implements two methods; the trait provides the others. This one accepts three messages and then
 //! fails, which no real socket does on demand. Prints "five sent, one failed: [192.0.2.1:4]".
 
+mod common;
+
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
@@ -45,6 +47,7 @@ impl BatchSocket for Double {
 }
 
 fn main() {
+    common::no_arguments();
     let to: Vec<SocketAddr> = (1..=6).map(|port| ([192, 0, 2, 1], port).into()).collect();
     // In reverse order: the first send accepts three, the second fails.
     let script = vec![Err(io::ErrorKind::PermissionDenied.into()), Ok(3)];

@@ -8,6 +8,8 @@
 //! authenticates frames and rejects old counters; this one passes on whatever a stranger sends. It sends 1,000 datagrams
 //! through both ends with GSO and GRO, and prints "1000 datagrams came through whole".
 
+mod common;
+
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::{sync::Arc, thread};
@@ -60,7 +62,8 @@ fn decrypt(outside: &Socket, inside: &Socket, dest: SocketAddr, key: u64) -> io:
     }
 }
 
-fn main() -> io::Result<()> {
+fn main() -> common::Result {
+    common::no_arguments();
     let socket = || Ok::<_, io::Error>(Arc::new(Offload::new(UdpSocket::bind("127.0.0.1:0")?)?));
     let (inside, near, far, service) = (socket()?, socket()?, socket()?, socket()?);
     let (entry, peer) = (inside.get_ref().local_addr()?, far.get_ref().local_addr()?);

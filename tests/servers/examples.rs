@@ -10,6 +10,14 @@ use crate::running::{client, receive};
 #[path = "../../examples/game_server.rs"]
 mod game_server;
 
+#[allow(dead_code)]
+#[path = "../../examples/ntp.rs"]
+mod ntp;
+
+#[allow(dead_code)]
+#[path = "../../examples/collector.rs"]
+mod collector;
+
 #[cfg(feature = "tokio")]
 #[allow(dead_code)]
 #[path = "../../examples/dns_forwarder.rs"]
@@ -68,6 +76,74 @@ fn a_game_moves_nobody_and_answers_no_server_without_the_token() {
     other.set_nonblocking(true).expect("a socket can be");
     let answer = other.recv(&mut state);
     assert!(answer.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock));
+}
+
+/// IPFIX messages are longer than an Ethernet packet on such links.
+#[test]
+fn a_collector_stores_long_datagrams_whole() {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    for len in [2_840, 65_507] {
+        let client = connected(&socket, 1).remove(0);
+        client.send(&vec![7; len]).expect("sent");
+        let mut stored = 0;
+        let store = |batch: &mmsg::RecvBatch| {
+            stored = batch.iter().filter(|d| !d.truncated()).map(|d| d.len()).sum();
+            false
+        };
+        collector::collect(&socket, store).expect("no error ends it");
+        assert_eq!(stored, len);
+    }
+}
+
+/// With all answers stamped before the first is sent, the last says that it left before the first arrived.
+#[test]
+fn an_ntp_answer_says_when_it_leaves_itself() {
+    use mmsg::{Ancillary, BatchSocket, RecvBatch};
+
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    let wanted = Ancillary::DEST | Ancillary::TIMESTAMP;
+    wanted.require(&server).expect("Linux has it");
+    let client = connected(&server, 1).remove(0);
+    Ancillary::TIMESTAMP.require(&client).expect("Linux has it");
+    for number in 0..64 {
+        client.send(&(crate::requests::NTP.make)(number)).expect("sent");
+    }
+    // It receives all of them at once, and serves until the process ends.
+    thread::spawn(move || ntp::serve(&server));
+    let (mut batch, mut answers) = (RecvBatch::new(64, 64), Vec::new());
+    while answers.len() < 64 {
+        client.recv_into(&mut batch).expect("answers");
+        for answer in &batch {
+            let arrived = answer.meta().timestamp.expect("it is on");
+            answers.push((answer.data()[40..48].to_vec(), ntp::to_ntp(arrived)));
+        }
+    }
+    let ((_, first_arrival), (last_left, _)) = (&answers[0], &answers[63]);
+    assert!(last_left[..] > first_arrival[..], "{:?}", &answers[..2]);
+}
+
+/// chronyd takes no time from a server without a clock (stratum 0).
+#[test]
+fn chronyd_takes_the_time_of_the_ntp_example() {
+    let name = "chronyd_takes_the_time_of_the_ntp_example";
+    let Some(path) = crate::running::find("ntp") else { return };
+    let server = crate::running::Server::start(path, ["127.0.0.1:0"]);
+    let config =
+        format!("server 127.0.0.1 port {} iburst minpoll -6 maxpoll -6", server.addr.port());
+    let pidfile = format!("pidfile {}/chronyd-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    // Asks, prints the offset and changes nothing.
+    let args = ["-Q", "-t", "30", "-L", "0", &config, &pidfile, "cmdport 0"];
+    match std::process::Command::new("chronyd").args(args).output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            if said.contains("Not superuser") || said.contains("Operation not permitted") {
+                return crate::common::skip(name, said);
+            }
+            panic!("chronyd: {said}{}", String::from_utf8_lossy(&output.stdout));
+        }
+        Err(error) => crate::common::skip(name, error),
+    }
 }
 
 #[cfg(feature = "tokio")]

@@ -9,6 +9,7 @@
 
 mod answers;
 mod attack;
+mod command_line;
 #[path = "../common/mod.rs"]
 mod common;
 mod documented;

@@ -3,14 +3,16 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, value_parser};
 use mmsg::{Ancillary, BatchSocket, BatchSocketExt, Offload, RecvBatch};
 use mmsg_reuseport::ReusePortGroup;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::{Failure, Mode, Way, grouped, is_timeout, outcome, prepare, say, usage};
+use crate::{Failure, Mode, Way, grouped, is_timeout, outcome, prepare, say};
 
 #[derive(Args)]
 pub struct Options {
@@ -35,7 +37,7 @@ const WAIT: Duration = Duration::from_millis(200);
 /// Holds any datagram and any coalesced message. Pages that are never written take no memory.
 const LARGEST: usize = 65_535;
 
-static STOP: AtomicBool = AtomicBool::new(false);
+static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Totals of all threads.
 static RECEIVED: AtomicU64 = AtomicU64::new(0);
@@ -52,7 +54,7 @@ fn totals() -> [u64; 4] {
 
 pub fn run(options: &Options) -> Result<(), Failure> {
     let way = options.way.check()?;
-    let cannot = |error| usage(format!("cannot listen on {}: {error}", options.addr));
+    let cannot = |error| outcome(format!("cannot listen on {}: {error}", options.addr));
     // A second server on the port is rejected. Only Linux can reserve an address for one group of sockets.
     let group = ReusePortGroup::builder(options.addr)
         .members(options.threads.into())
@@ -63,12 +65,11 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let server = |socket| server(socket, way, options.batch.into());
     let servers: Vec<_> =
         group.into_iter().map(server).collect::<io::Result<_>>().map_err(cannot)?;
-    let main = thread::current();
-    ctrlc::set_handler(move || {
-        STOP.store(true, Relaxed);
-        main.unpark();
-    })
-    .map_err(|error| outcome(format!("cannot wait for signals: {error}")))?;
+    // SIGHUP ends it too, or is ignored as under nohup: a handler would undo that.
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&STOP))
+            .map_err(|error| outcome(format!("cannot wait for signals: {error}")))?;
+    }
     // Started before the threads, so that the first datagrams count too.
     let start = Instant::now();
     let (mut before, mut then) = (totals(), start);
@@ -76,7 +77,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     say(format_args!("listening on {addr}"));
     // A thread that ends before `STOP` is set has failed.
     while !STOP.load(Relaxed) && !threads.iter().any(thread::JoinHandle::is_finished) {
-        thread::park_timeout(Duration::from_secs(1).saturating_sub(then.elapsed()));
+        thread::sleep(WAIT.min(Duration::from_secs(1).saturating_sub(then.elapsed())));
         if then.elapsed() >= Duration::from_secs(1) {
             let now = totals();
             say_rates(before, now, then.elapsed());

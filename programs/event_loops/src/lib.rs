@@ -6,6 +6,9 @@
 //! Not for the Internet: anybody's "end" ends the server, a flood keeps a turn from ending, and another echo server would
 //! answer it for ever.
 
+#[path = "../../../examples/common/mod.rs"]
+pub mod common;
+
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread::{self, JoinHandle};
@@ -107,12 +110,13 @@ pub fn client(server: SocketAddr) -> JoinHandle<io::Result<usize>> {
     })
 }
 
-/// A non-blocking socket on loopback, and its client.
+/// A non-blocking socket on loopback, and its client. The program has no arguments.
 ///
 /// # Errors
 ///
 /// The error of `bind`.
 pub fn start() -> io::Result<(UdpSocket, JoinHandle<io::Result<usize>>)> {
+    common::no_arguments();
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.set_nonblocking(true)?;
     let client = client(socket.local_addr()?);

@@ -89,7 +89,7 @@ async fn request(connection: &Connection, bytes: u64, received: &AtomicU64) -> R
 pub async fn load(to: To, times: u32) -> Result<(), Failure> {
     let start = Instant::now();
     let mut downloads = Downloads::start(&to, times)?;
-    let (mut stop, mut tick) = (std::pin::pin!(stopped()), tokio::time::interval(SHOW));
+    let (mut stop, mut tick) = (std::pin::pin!(stopped()?), tokio::time::interval(SHOW));
     let (mut whole, mut failure) = (0u32, None);
     loop {
         tokio::select! {
@@ -99,10 +99,7 @@ pub async fn load(to: To, times: u32) -> Result<(), Failure> {
                 Some(Err(error)) => failure = Some(error.into()),
                 None => break,
             },
-            result = &mut stop => {
-                result?;
-                break;
-            }
+            () = &mut stop => break,
             _ = tick.tick() => downloads.show(start),
         }
     }
@@ -122,7 +119,7 @@ pub async fn echo(to: To, seconds: u16) -> Result<(), Failure> {
     let mut downloads = Downloads::start(&to, u32::MAX)?;
     let connection = downloads.client.connect(to.addr).await?;
     let (begin, time) = (Instant::now() + WARM_UP, Duration::from_secs(seconds.into()));
-    let (mut stop, mut shown) = (std::pin::pin!(stopped()), Instant::now());
+    let (mut stop, mut shown) = (std::pin::pin!(stopped()?), Instant::now());
     let (mut times, mut before, count) = (Vec::new(), 0, AtomicU64::new(0));
     loop {
         if to.connections > 0 {
@@ -138,10 +135,7 @@ pub async fn echo(to: To, seconds: u16) -> Result<(), Failure> {
         }
         tokio::select! {
             biased;
-            result = &mut stop => {
-                result?;
-                break;
-            }
+            () = &mut stop => break,
             Some(ended) = downloads.tasks.join_next() => ended??,
             result = request(&connection, 1, &count) => {
                 result?;

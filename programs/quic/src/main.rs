@@ -104,14 +104,15 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Returns after SIGINT or SIGTERM.
-async fn stopped() -> Result<(), Failure> {
+/// Takes SIGINT and SIGTERM from now on. The future ends after one of them.
+fn stopped() -> Result<impl Future<Output = ()>, Failure> {
     let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    tokio::select! {
-        _ = int.recv() => {}
-        _ = term.recv() => {}
-    }
-    Ok(())
+    Ok(async move {
+        tokio::select! {
+            _ = int.recv() => {}
+            _ = term.recv() => {}
+        }
+    })
 }
 
 /// CPU time of this process, in seconds.

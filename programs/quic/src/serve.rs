@@ -34,7 +34,7 @@ pub async fn run(
     kind: SocketKind,
 ) -> Result<(), Failure> {
     let server = Peer::server(addr, kind)?;
-    let mut stop = std::pin::pin!(stopped());
+    let mut stop = std::pin::pin!(stopped()?);
     say(format_args!("listening on {}", server.endpoint.local_addr()?));
 
     let figures = Arc::new(Figures::default());
@@ -43,10 +43,7 @@ pub async fn run(
     loop {
         let incoming = tokio::select! {
             incoming = server.endpoint.accept() => incoming,
-            result = &mut stop => {
-                result?;
-                break;
-            }
+            () = &mut stop => break,
         };
         let Some(incoming) = incoming else { break };
         let is_proven = incoming.remote_address_validated();

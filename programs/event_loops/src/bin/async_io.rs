@@ -7,7 +7,7 @@
 //! Prints "1000 echoes".
 
 #[cfg(unix)]
-fn main() -> std::io::Result<()> {
+fn main() -> event_loops::common::Result {
     use async_io::Async;
     use event_loops::{Echo, Wait, finish, start};
 
@@ -23,7 +23,7 @@ fn main() -> std::io::Result<()> {
             }
         }
     })?;
-    finish(client)
+    Ok(finish(client)?)
 }
 
 #[cfg(not(unix))]

@@ -8,7 +8,7 @@
 //! the datagrams once they have arrived.
 
 #[cfg(unix)]
-fn main() -> std::io::Result<()> {
+fn main() -> event_loops::common::Result {
     use compio::runtime::Runtime;
     use compio::runtime::fd::PollFd;
     use event_loops::{Echo, Wait, finish, start};
@@ -25,7 +25,7 @@ fn main() -> std::io::Result<()> {
             }
         }
     })?;
-    finish(client)
+    Ok(finish(client)?)
 }
 
 #[cfg(not(unix))]

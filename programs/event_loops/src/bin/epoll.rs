@@ -7,7 +7,7 @@
 //! Prints "1000 echoes".
 
 #[cfg(target_os = "linux")]
-fn main() -> std::io::Result<()> {
+fn main() -> event_loops::common::Result {
     use event_loops::{Echo, Wait, finish, start};
     use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
@@ -24,11 +24,11 @@ fn main() -> std::io::Result<()> {
             epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None)
         })?;
     }
-    finish(client)
+    Ok(finish(client)?)
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]
-fn main() -> std::io::Result<()> {
+fn main() -> event_loops::common::Result {
     use event_loops::{Echo, Wait, finish, start};
     use rustix::event::{PollFd, PollFlags, poll};
 
@@ -38,7 +38,7 @@ fn main() -> std::io::Result<()> {
         let flags = match echo.turn(&socket) {
             Wait::Readable => PollFlags::IN,
             Wait::Writable => PollFlags::OUT,
-            Wait::End => return finish(client),
+            Wait::End => return Ok(finish(client)?),
         };
         rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(&socket, flags)], None))?;
     }

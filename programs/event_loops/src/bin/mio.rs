@@ -12,7 +12,7 @@ use event_loops::{Echo, Wait, finish, start};
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token};
 
-fn main() -> io::Result<()> {
+fn main() -> event_loops::common::Result {
     let (socket, client) = start()?;
     let mut socket = UdpSocket::from_std(socket);
     let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(64));
@@ -26,5 +26,5 @@ fn main() -> io::Result<()> {
             waited => waited?,
         }
     }
-    finish(client)
+    Ok(finish(client)?)
 }
