@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, ValueEnum};
-use gotatun::device::DeviceBuilder;
+use gotatun::device::{DeviceBuilder, Error};
 use gotatun::udp::UdpTransportFactory;
 use gotatun::udp::socket::UdpSocketFactory;
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,7 +32,7 @@ use config::Config;
 use tun::Tun;
 use udp::Batched;
 
-/// Runs a WireGuard node until SIGINT or SIGTERM.
+/// Runs a WireGuard node until SIGINT, SIGTERM or SIGHUP.
 #[derive(Parser)]
 #[command(name = "wireguard", version)]
 struct Options {
@@ -108,6 +108,8 @@ async fn serve(
 ) -> Result<(), String> {
     let on = |kind| signal(kind).map_err(|error| format!("signals: {error}"));
     let (mut int, mut term) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
+    // Under nohup, SIGHUP stays ignored.
+    let mut hangup = if ignores_hangup() { None } else { Some(on(SignalKind::hangup())?) };
     let ((writer, reader), has_peers) = (tun.ends(), !config.peers.is_empty());
     let mut device = DeviceBuilder::new()
         .with_udp(udp)
@@ -118,7 +120,10 @@ async fn serve(
         .with_peers(config.peers)
         .build()
         .await
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| match error {
+            Error::Bind(error, _) => format!("UDP port {}: {error}", config.port),
+            error => error.to_string(),
+        })?;
     let port = device.read(async |device| device.listen_port()).await;
     // gotatun binds no socket without peers.
     let port = if has_peers { format!("listening on port {port}") } else { "no [Peer]".to_owned() };
@@ -127,6 +132,7 @@ async fn serve(
         () = device.wait() => Err(format!("TUN device {name} is gone, or the UDP socket failed")),
         _ = int.recv() => Ok(()),
         _ = term.recv() => Ok(()),
+        Some(_) = async { hangup.as_mut()?.recv().await } => Ok(()),
     };
     for peer in device.peers().await {
         // Not by its key, which might be a private one by mistake.
@@ -136,6 +142,13 @@ async fn serve(
     }
     device.stop().await;
     ended
+}
+
+/// Whether the program was started with SIGHUP ignored.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set & 1 != 0)
 }
 
 /// Prints and flushes, also to a pipe. Ignores a closed pipe, so that the node goes on.

@@ -46,6 +46,15 @@ impl Tun {
             let hint = "load the module (`modprobe tun`), or pass the device to the container";
             return Err(format!("there is no /dev/net/tun: {hint}"));
         }
+        // The kernel's own rule, for which it says only "invalid argument" (dev_valid_name).
+        let wrong = |byte: u8| byte.is_ascii_whitespace() || b"/:".contains(&byte);
+        if !(1..16).contains(&name.len())
+            || name.bytes().any(wrong)
+            || [".", "..", "all", "default"].contains(&name)
+        {
+            let rule = "1 to 15 bytes without spaces, \"/\" and \":\", and neither \"all\" nor \"default\"";
+            return Err(format!("\"{}\" is no name of a device: {rule}", name.escape_debug()));
+        }
         let mut builder = DeviceBuilder::new().name(name).mtu(config.mtu).offload(offload);
         // Of IPv4, the builder keeps the address that comes last, here the first of the file.
         for address in config.addresses.iter().rev() {
@@ -64,17 +73,18 @@ impl Tun {
             };
             format!("TUN device {name}: {error}{hint}")
         })?;
-        let others = config.addresses.iter().filter(|address| address.is_ipv4()).skip(1);
-        for address in others {
-            let address = address.to_string();
-            let status =
-                Command::new("ip").args(["address", "add", &address, "dev", name]).status();
-            let why = match status {
-                Ok(status) if status.success() => continue,
-                Ok(status) => status.to_string(),
+        for address in config.addresses.iter().filter(|address| address.is_ipv4()).skip(1) {
+            let text = address.to_string();
+            let ran = Command::new("ip").args(["address", "add", &text, "dev", name]).output();
+            let why = match ran {
+                Ok(ran) if ran.status.success() => continue,
+                // `ip` has the rights of its user, without this program's CAP_NET_ADMIN.
+                Ok(ran) => {
+                    String::from_utf8_lossy(&ran.stderr).trim().to_owned() + " (it needs root)"
+                }
                 Err(error) => error.to_string(),
             };
-            return Err(format!("an Address cannot be added to {name} by `ip`: {why}"));
+            return Err(format!("Address {text} cannot be added to {name} by `ip`: {why}"));
         }
         let [reads, read, unfit, writes, written, rejected] = Default::default();
         let mtu = config.mtu;

@@ -201,7 +201,7 @@ impl UdpRecv for Transport {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         for message in batch.messages() {
-            let Some(mut source) = message.addr().filter(|_| !message.truncated()) else {
+            let Some(mut source) = message.reply_addr().filter(|_| !message.truncated()) else {
                 dropped.fetch_add(1, Relaxed);
                 continue;
             };
