@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use crate::query::{HEADER, Query, Wrong};
+use crate::query::{Query, Wrong};
 use crate::reply::{Cookie, Reply, Section};
 use crate::zone::{CNAME, Found, Node, RrSet, Zone};
 
@@ -25,13 +25,12 @@ pub fn answer(zone: &Zone, query: &Query<'_>, cookie: Option<Cookie>, out: &mut 
     reply.finish(wrong)
 }
 
-fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), Wrong> {
+fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_, '_>) -> Result<(), Wrong> {
     if query.class != CLASS_IN || TRANSFERS.contains(&query.ty) {
         return Err(Wrong::Refused);
     }
     let asked = query.name.as_bytes();
-    // The name to look up, and its offset in the message.
-    let (mut name, mut at) = (asked, HEADER);
+    let mut name = asked;
     let mut followed = [None; MAX_ALIASES];
     for slot in 0..=MAX_ALIASES {
         let found = zone.find(name, query.ty);
@@ -43,7 +42,7 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
             // The alias leads out of the zone; the client follows it from there.
             Found::Outside => return Ok(()),
             Found::Cut(servers, skip) => {
-                refer(zone, reply, servers, at + skip);
+                refer(zone, reply, servers, &name[skip..]);
                 return Ok(());
             }
             Found::NoSuchName => {
@@ -53,17 +52,17 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
             }
             Found::Node(node) => match alias(node, query.ty) {
                 None => {
-                    give(zone, asked, node, query.ty, at, reply);
+                    give(zone, asked, node, query.ty, name, reply);
                     return Ok(());
                 }
                 Some(alias) => {
                     let again = followed.iter().flatten().any(|seen| ptr::eq(*seen, alias));
-                    if slot == MAX_ALIASES || again || !reply.push(Section::Answer, at, alias) {
+                    if slot == MAX_ALIASES || again || !reply.push(Section::Answer, name, alias) {
                         return Ok(());
                     }
                     followed[slot] = Some(alias);
                     let Some(target) = alias.targets.first() else { return Ok(()) };
-                    (name, at) = (target, reply.len() - target.len());
+                    name = target;
                 }
             },
         }
@@ -78,32 +77,29 @@ fn alias(node: &Node, ty: u16) -> Option<&RrSet> {
 
 /// Writes the node's records of a type, or the SOA record if there are none. An ANY query gets only the shortest set
 /// (RFC 8482, section 4.1), because attackers use ANY to get long answers sent to others.
-fn give(zone: &Zone, asked: &[u8], node: &Node, ty: u16, at: usize, reply: &mut Reply<'_>) {
+fn give(zone: &Zone, asked: &[u8], node: &Node, ty: u16, name: &[u8], reply: &mut Reply<'_, '_>) {
     let set = if ty == ANY { node.sets.iter().min_by_key(|set| set.len) } else { node.get(ty) };
     match set {
-        Some(set) => drop(reply.push(Section::Answer, at, set)),
+        Some(set) => drop(reply.push(Section::Answer, name, set)),
         None => deny(zone, asked, reply),
     }
 }
 
 /// Writes the SOA record, which says how long the client may cache "no such record" (RFC 2308).
-fn deny(zone: &Zone, asked: &[u8], reply: &mut Reply<'_>) {
+fn deny(zone: &Zone, asked: &[u8], reply: &mut Reply<'_, '_>) {
     // The asked name is in the zone, so it ends with the zone's name.
-    let apex = HEADER + asked.len() - zone.apex_len();
+    let apex = &asked[asked.len() - zone.apex_len()..];
     reply.push(Section::Authority, apex, &zone.negative);
 }
 
 /// Refers to another zone: writes its name servers and their addresses.
-fn refer(zone: &Zone, reply: &mut Reply<'_>, servers: &RrSet, at: usize) {
-    let mut end = reply.len();
-    if !reply.push(Section::Authority, at, servers) {
+fn refer(zone: &Zone, reply: &mut Reply<'_, '_>, servers: &RrSet, child: &[u8]) {
+    if !reply.push(Section::Authority, child, servers) {
         return;
     }
-    for (record, server) in servers.records.iter().zip(&servers.targets) {
-        // The record ends with the server's name.
-        end += 2 + record.len();
+    for server in &servers.targets {
         for addresses in zone.addresses(server) {
-            if !reply.push(Section::Additional, end - server.len(), addresses) {
+            if !reply.push(Section::Additional, server, addresses) {
                 return;
             }
         }

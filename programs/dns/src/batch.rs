@@ -15,8 +15,8 @@ use crate::{STOP, Totals};
 
 /// Maximum of datagrams in one call.
 const BATCH: usize = 64;
-/// Longer than any sensible query. A truncated query is read as far as it goes.
-const QUERY: usize = 2048;
+/// Longer than any query, and by so much that slots do not begin at the same place in each page.
+const QUERY: usize = (1 << 16) + 128;
 
 struct Answer {
     to: SocketAddr,
@@ -63,10 +63,14 @@ pub fn run(socket: &Offload<UdpSocket>, responder: &Responder) -> Totals {
             let sent = socket.send_each(rest.iter().map(msg), |_, _| failed += 1);
             let handled = sent.unwrap_or(0);
             totals.answered += handled as u64 - failed;
-            totals.failed += failed;
+            if failed > 0 {
+                responder.counts.send_errors.fetch_add(failed, Relaxed);
+            }
             rest = &rest[handled..];
         }
-        totals.failed += rest.len() as u64;
+        if !rest.is_empty() {
+            responder.counts.send_errors.fetch_add(rest.len() as u64, Relaxed);
+        }
     }
     totals
 }
@@ -74,10 +78,13 @@ pub fn run(socket: &Offload<UdpSocket>, responder: &Responder) -> Totals {
 /// Writes the answers to a batch of queries, one after the other.
 fn write(responder: &Responder, queries: &RecvBatch, answers: &mut Vec<Answer>, bytes: &mut [u8]) {
     answers.clear();
-    let mut start = 0;
+    let (zone, mut start) = (responder.zone(), 0);
     for query in queries {
-        let Some(to) = query.addr() else { continue };
-        let Some(len) = responder.answer_udp(query.data(), to, &mut bytes[start..]) else {
+        let Some(to) = query.reply_addr() else {
+            responder.counts.ignored.fetch_add(1, Relaxed);
+            continue;
+        };
+        let Some(len) = responder.answer_udp(&zone, query.data(), to, &mut bytes[start..]) else {
             continue;
         };
         answers.push(Answer { to, meta: query.meta().reply_meta(), bytes: start..start + len });

@@ -5,7 +5,8 @@
 //! dig @127.0.0.1 -p 5300 +short ftp.example.test
 //! ```
 //!
-//! The server prints its address; dig prints "www.example.test.", "192.0.2.80" and "192.0.2.81". Start reading at
+//! The server prints its address; dig prints "www.example.test.", "192.0.2.80" and "192.0.2.81". README.md is for its
+//! operator. Start reading at
 //! `batch.rs`, which receives into a `RecvBatch` and answers with `send_each`; `plain.rs` does the same on tokio's socket,
 //! for comparison. `responder.rs` limits the answers to each network (`limit.rs`) and checks DNS cookies.
 
@@ -40,6 +41,8 @@ use clap::{Parser, ValueEnum, value_parser};
 use mmsg::{Ancillary, Offload};
 use mmsg_reuseport::ReusePortGroup;
 use socket2::Socket;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 
 use reply::UNFRAGMENTED;
 use responder::Responder;
@@ -49,19 +52,25 @@ use zone::Zone;
 #[derive(Parser)]
 #[command(name = "dns", version)]
 struct Args {
-    /// Address and port to listen on, such as [fe80::1%eth0]:53; with port 0 the system picks one.
-    #[arg(long, value_name = "ADDR", value_parser = address)]
-    listen: SocketAddr,
+    /// Address and port to listen on, such as [fe80::1%eth0]:53; with port 0 the system picks one. May be given several
+    /// times.
+    #[arg(long, value_name = "ADDR", value_parser = address, required_unless_present = "check")]
+    listen: Vec<SocketAddr>,
 
-    /// The zone, as a master file. Without $ORIGIN, names are relative to the file's name without its last extension.
+    /// Read the zone, say what is wrong with it, and end.
+    #[arg(long)]
+    check: bool,
+
+    /// The zone, as a master file. SIGHUP reads it again; if that fails, the server keeps what it has. Without $ORIGIN, names are relative to the file's name without its last extension.
     #[arg(long, value_name = "FILE")]
     zone: PathBuf,
 
-    /// Threads, each with its own socket on the same port, among which the system spreads the clients.
+    /// Threads for each address, each with its own socket on the same port, among which the system spreads the clients.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
     threads: u16,
 
-    /// Address and port to serve the sockets' counters on over HTTP, for Prometheus. With --mode tokio they stay 0.
+    /// Address and port to serve the counters on over HTTP, for Prometheus. With --mode tokio those of this crate's
+    /// sockets stay 0.
     #[arg(long, value_name = "ADDR", value_parser = address)]
     metrics: Option<SocketAddr>,
 
@@ -112,7 +121,7 @@ const WAIT: Duration = Duration::from_millis(200);
 /// Buffer space to ask for, to hold bursts; the system grants at most net.core.rmem_max and wmem_max.
 const BUFFER_BYTES: usize = 4 << 20;
 
-/// Set by SIGINT, by SIGTERM, and by a thread that ends or panics. Threads check it between calls.
+/// Set by SIGINT, SIGTERM, and by a thread that ends or panics. Threads check it between calls.
 static STOP: AtomicBool = AtomicBool::new(false);
 
 struct StopAtEnd;
@@ -128,8 +137,6 @@ impl Drop for StopAtEnd {
 struct Totals {
     received: u64,
     answered: u64,
-    /// Answers that the system rejected.
-    failed: u64,
 }
 
 fn main() -> ExitCode {
@@ -140,104 +147,160 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), String> {
     let zone = Zone::load(&args.zone)?;
+    if args.check {
+        say(format_args!("{}: {zone}", args.zone.display()));
+        return Ok(());
+    }
     let responder = Arc::new(Responder::new(zone, args.rate_limit, args.max_udp)?);
     let cannot = |what| move |error: io::Error| format!("cannot {what}: {error}");
-    let (group, tcp) =
-        listen(args).map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
-    ctrlc::set_handler(|| STOP.store(true, Relaxed))
-        .map_err(|error| format!("cannot wait for signals: {error}"))?;
+    let listen_on = |addr: &SocketAddr| {
+        listen(args, *addr).map_err(|error| format!("cannot listen on {addr}: {error}"))
+    };
+    let listeners = args.listen.iter().map(listen_on).collect::<Result<Vec<_>, _>>()?;
+    let (groups, tcp): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
     // GRO off: single queries from many clients never coalesce.
     let offload = Offload::<()>::builder().gso(args.mode == Mode::Offload).gro(false);
     let wrap = |socket: &UdpSocket| offload.build(socket.try_clone()?);
-    let sockets: Arc<[_]> =
-        group.members().iter().map(wrap).collect::<Result<_, _>>().map_err(cannot("serve"))?;
+    let sockets = groups.iter().flat_map(ReusePortGroup::members).map(wrap);
+    let sockets: Arc<[_]> = sockets.collect::<Result<_, _>>().map_err(cannot("serve"))?;
     let metrics = args.metrics.map(|addr| {
         let page = TcpListener::bind(addr).map(|listener| (listener, Arc::clone(&sockets)));
         page.map_err(|error| format!("cannot serve metrics on {addr}: {error}"))
     });
     let metrics = metrics.transpose()?;
-    start_streams(tcp, max_connections(args), metrics, &responder)
-        .map_err(cannot("serve by TCP"))?;
+    start_streams(tcp, args, metrics, &responder).map_err(cannot("serve by TCP"))?;
     // The sockets are bound: queries sent from now on wait there until the threads run.
-    let _ = writeln!(io::stdout(), "listening on {}", group.local_addr());
+    for group in &groups {
+        say(format_args!("listening on {}", group.local_addr()));
+    }
 
-    let serve = |index: usize, socket: &UdpSocket| {
+    let serve = &|first: usize, index: usize, socket: &UdpSocket| {
         let _stop = StopAtEnd;
         match args.mode {
-            Mode::Batch | Mode::Offload => Ok(batch::run(&sockets[index], &responder)),
+            Mode::Batch | Mode::Offload => Ok(batch::run(&sockets[first + index], &responder)),
             Mode::Tokio => plain::run(socket, &responder),
         }
     };
-    let mut all = Totals::default();
-    for totals in group.run(serve).map_err(cannot("start a thread"))? {
-        let Totals { received, answered, failed } = totals.map_err(cannot("serve"))?;
-        all.received += received;
-        all.answered += answered;
-        all.failed += failed;
-    }
-    let Totals { received, answered, failed } = all;
-    let by_tcp = responder.counts.tcp_queries.load(Relaxed);
-    let _ = writeln!(
-        io::stdout(),
-        "total: received {received}, answered {answered}, failed {failed}, by TCP {by_tcp}"
-    );
+    let threads: usize = args.threads.into();
+    let all = thread::scope(|scope| {
+        let mut running = Vec::new();
+        for (i, group) in groups.iter().enumerate() {
+            let serve = move |index, socket: &_| serve(i * threads, index, socket);
+            running.push(scope.spawn(move || group.run(serve)));
+        }
+        let mut all = Totals::default();
+        for group in running {
+            for totals in group.join().map_err(|_| io::Error::other("a thread panicked"))?? {
+                let Totals { received, answered } = totals?;
+                all.received += received;
+                all.answered += answered;
+            }
+        }
+        Ok(all)
+    });
+    let Totals { received, answered } = all.map_err(cannot("serve"))?;
+    let (failed, by_tcp) = (&responder.counts.send_errors, &responder.counts.tcp_queries);
+    let (failed, by_tcp) = (failed.load(Relaxed), by_tcp.load(Relaxed));
+    let dropped: u64 = sockets.iter().map(metrics::dropped).sum();
+    say(format_args!(
+        "total: received {received}, answered {answered}, failed {failed}, dropped by the system {dropped}, by TCP \
+         {by_tcp}"
+    ));
     Ok(())
 }
 
-/// Starts a thread for DNS over TCP and the metrics page. It runs as long as the process.
+/// Prints a line. A closed pipe does not end the server.
+fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// Starts a thread for signals, DNS over TCP and the metrics page. It runs as long as the process.
 fn start_streams(
-    tcp: TcpListener,
-    connections: usize,
+    tcp: Vec<TcpListener>,
+    args: &Args,
     metrics: Option<(TcpListener, Arc<[Offload<UdpSocket>]>)>,
     responder: &Arc<Responder>,
 ) -> io::Result<()> {
-    let responder = Arc::clone(responder);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let guard = runtime.enter();
     let listen = |listener: TcpListener| {
-        let _guard = runtime.enter();
         listener.set_nonblocking(true)?;
         tokio::net::TcpListener::from_std(listener)
     };
-    let tcp = listen(tcp)?;
-    let metrics =
-        metrics.map(|(listener, sockets)| Ok::<_, io::Error>((listen(listener)?, sockets)));
-    if let Some((listener, sockets)) = metrics.transpose()? {
-        runtime.spawn(metrics::serve(listener, sockets, Arc::clone(&responder)));
+    if let Some((listener, sockets)) = metrics {
+        runtime.spawn(metrics::serve(listen(listener)?, sockets, Arc::clone(responder)));
     }
-    // A task, so that it takes turns with the connections.
-    let tcp = runtime.spawn(tcp::serve(tcp, responder, connections));
+    let connections = max_connections(args) / tcp.len();
+    // Tasks, so that they take turns with the connections. None ends but by a panic.
+    let mut listeners = JoinSet::new();
+    for listener in tcp {
+        listeners.spawn(tcp::serve(listen(listener)?, Arc::clone(responder), connections.max(1)));
+    }
+    runtime.spawn(signals(args.zone.clone(), Arc::clone(responder))?);
+    drop(guard);
     let serve = move || {
         let _stop = StopAtEnd;
-        drop(runtime.block_on(tcp));
+        drop(runtime.block_on(listeners.join_next()));
     };
     thread::Builder::new().name("streams".into()).spawn(serve).map(drop)
+}
+
+/// Loads the zone again at each SIGHUP, and sets `STOP` at SIGINT or SIGTERM.
+fn signals(path: PathBuf, responder: Arc<Responder>) -> io::Result<impl Future<Output = ()>> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let reload = async move {
+        while hangup.recv().await.is_some() {
+            let (path, responder) = (path.clone(), Arc::clone(&responder));
+            // On a thread of its own: a large zone takes seconds.
+            let loaded = tokio::task::spawn_blocking(move || match Zone::load(&path) {
+                Ok(zone) => {
+                    say(format_args!("loaded {}: {zone}", path.display()));
+                    responder.replace(zone);
+                }
+                Err(failure) => {
+                    let _ = writeln!(io::stderr(), "error: {failure}; the zone stays as it was");
+                }
+            });
+            let _ = loaded.await;
+        }
+    };
+    Ok(async move {
+        let _stop = StopAtEnd;
+        tokio::select! {
+            () = reload => {}
+            _ = int.recv() => {}
+            _ = term.recv() => {}
+        }
+    })
 }
 
 /// The TCP connections asked for, or fewer if the process may not open as many descriptors.
 fn max_connections(args: &Args) -> usize {
     // The metrics page, a socket for each thread and a copy, the listeners, the runtime and the standard streams.
-    let others = metrics::CONNECTIONS as u64 + 2 * u64::from(args.threads) + 16;
+    let each = 2 * u64::from(args.threads) + 1;
+    let others = metrics::CONNECTIONS as u64 + each * args.listen.len() as u64 + 16;
     let limit =
         rlimit::increase_nofile_limit(others + u64::from(args.tcp_connections)).unwrap_or(1024);
     limit.saturating_sub(others).clamp(1, args.tcp_connections.into()) as usize
 }
 
 /// Binds a UDP socket for each thread and a TCP listener to one port. A port in use by another server is an error.
-fn listen(args: &Args) -> io::Result<(ReusePortGroup, TcpListener)> {
+fn listen(args: &Args, addr: SocketAddr) -> io::Result<(ReusePortGroup, TcpListener)> {
     loop {
-        let group = listen_udp(args)?;
+        let group = listen_udp(args, addr)?;
         match TcpListener::bind(group.local_addr()) {
             Ok(tcp) => return Ok((group, tcp)),
             // The port that the system chose for UDP is in use for TCP.
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && args.listen.port() == 0 => {}
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && addr.port() == 0 => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-fn listen_udp(args: &Args) -> io::Result<ReusePortGroup> {
+fn listen_udp(args: &Args, addr: SocketAddr) -> io::Result<ReusePortGroup> {
     // On a wildcard address, answers must leave from the address that was asked: clients take others for forged.
-    let needs_dest = args.mode != Mode::Tokio && args.listen.ip().is_unspecified();
+    let needs_dest = args.mode != Mode::Tokio && addr.ip().is_unspecified();
     let prepare = move |socket: &Socket| {
         // If the system rejects the size, the socket keeps its own.
         let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
@@ -247,7 +310,7 @@ fn listen_udp(args: &Args) -> io::Result<ReusePortGroup> {
         socket.set_write_timeout(Some(WAIT))?;
         if needs_dest { Ancillary::DEST.require(socket) } else { Ok(()) }
     };
-    let (count, group) = (args.threads.into(), ReusePortGroup::builder(args.listen));
+    let (count, group) = (args.threads.into(), ReusePortGroup::builder(addr));
     // Only Linux can reserve an address for one group of sockets.
     let alone = count == 1 || cfg!(target_os = "linux");
     group.members(count).prepare(prepare).exclusive(alone).bind()

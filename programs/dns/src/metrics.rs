@@ -50,11 +50,18 @@ pub async fn serve(
     Places::new(CONNECTIONS, CONNECTIONS / 2).run(listener, &AtomicU64::new(0), each).await;
 }
 
+/// The datagrams that the system dropped for lack of space, also while none is received.
+pub fn dropped(socket: &Offload<UdpSocket>) -> u64 {
+    mmsg::options::dropped(socket.get_ref()).map_or(0, u64::from)
+}
+
 /// All counters of the sockets and the server, in the text format of Prometheus.
 fn page(sockets: &[Offload<UdpSocket>], responder: &Responder) -> String {
     let mut page = String::new();
     for (index, socket) in sockets.iter().enumerate() {
         for (name, value) in socket.counters().iter() {
+            // The socket's own counter is about segments that this program does not choose.
+            let value = if name == "dropped" { dropped(socket) } else { value };
             let _ = writeln!(page, "dns_{name}_total{{socket=\"{index}\"}} {value}");
         }
     }

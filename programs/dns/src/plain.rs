@@ -29,7 +29,7 @@ pub fn run(socket: &UdpSocket, responder: &Responder) -> io::Result<Totals> {
 }
 
 async fn serve(socket: &tokio::net::UdpSocket, responder: &Responder, totals: &mut Totals) {
-    let (mut query, mut out) = ([0; 2048], vec![0; responder.max_udp()]);
+    let (mut query, mut out) = (vec![0; 1 << 16], vec![0; responder.max_udp()]);
     loop {
         let (len, from) = match socket.recv_from(&mut query).await {
             Ok(received) => received,
@@ -40,11 +40,16 @@ async fn serve(socket: &tokio::net::UdpSocket, responder: &Responder, totals: &m
             }
         };
         totals.received += 1;
-        if let Some(len) = responder.answer_udp(&query[..len], from, &mut out) {
-            match socket.send_to(&out[..len], from).await {
-                Ok(_) => totals.answered += 1,
-                Err(_) => totals.failed += 1,
-            }
+        // As mmsg's `reply_addr`: Linux delivers what goes to `::` by loopback.
+        if from.port() == 0 || from.ip().to_canonical().is_unspecified() {
+            responder.counts.ignored.fetch_add(1, Relaxed);
+            continue;
+        }
+        let len = responder.answer_udp(&responder.zone(), &query[..len], from, &mut out);
+        let Some(len) = len else { continue };
+        match socket.send_to(&out[..len], from).await {
+            Ok(_) => totals.answered += 1,
+            Err(_) => _ = responder.counts.send_errors.fetch_add(1, Relaxed),
         }
     }
 }

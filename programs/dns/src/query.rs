@@ -6,6 +6,8 @@ pub const HEADER: usize = 12;
 pub const LONGEST_NAME: usize = 255;
 /// The type of the pseudo-record of EDNS (RFC 6891).
 const OPT: u16 = 41;
+/// The type of a signature (RFC 8945), which is the last record.
+const TSIG: u16 = 250;
 /// The code of EDNS's cookie option (RFC 7873).
 const COOKIE: u16 = 10;
 
@@ -15,6 +17,8 @@ pub enum Wrong {
     Form = 1,
     NotImplemented = 4,
     Refused = 5,
+    /// Signed by a key that the server does not have: it has none.
+    NotAuth = 9,
     Version = 16,
 }
 
@@ -31,6 +35,8 @@ pub struct Query<'a> {
     pub edns: Option<Edns>,
     /// The client's cookie of 8 bytes, followed by up to 32 bytes of the server's.
     pub cookie: Option<&'a [u8]>,
+    /// The record of the query's signature.
+    pub tsig: Option<&'a [u8]>,
     pub wrong: Option<Wrong>,
 }
 
@@ -74,6 +80,7 @@ impl<'a> Query<'a> {
             class: 0,
             edns: None,
             cookie: None,
+            tsig: None,
             wrong: None,
         };
         let opcode = header[2] >> 3 & 0xf;
@@ -106,7 +113,14 @@ impl<'a> Query<'a> {
         }
         for i in 0..in_between + self.count(10) {
             let record = Record::read(rest).ok_or(Wrong::Form)?;
-            rest = &rest[record.len..];
+            let (whole, after) = rest.split_at(record.len);
+            rest = after;
+            if record.ty == TSIG {
+                if i + 1 < in_between + self.count(10) || i < in_between {
+                    return Err(Wrong::Form);
+                }
+                self.tsig = Some(whole);
+            }
             if record.ty == OPT {
                 if i < in_between || !record.of_root || self.edns.is_some() {
                     return Err(Wrong::Form);
@@ -116,6 +130,7 @@ impl<'a> Query<'a> {
             }
         }
         match self.edns {
+            _ if self.tsig.is_some() => read.and(Err(Wrong::NotAuth)),
             Some(edns) if edns.version > 0 => read.and(Err(Wrong::Version)),
             // A client may ask for just a cookie (RFC 7873, section 5.4).
             _ if questions == 0 && self.cookie.is_some() => Ok(()),

@@ -26,6 +26,8 @@ enum Field {
     /// A string without its length.
     LongText,
     Hex,
+    /// This many groups of so many bytes in hexadecimal digits, with this character between them.
+    Groups(usize, usize, char),
     Base64,
     /// A set of types (RFC 4034, section 4.1.2).
     Types,
@@ -35,7 +37,8 @@ enum Field {
 /// The fields of a type; `None` if its data is only written as `\# LENGTH HEX` (RFC 3597).
 fn fields(ty: Rtype) -> Option<&'static [Field]> {
     use Field::{
-        Base64, Hex, LongText, Name, Number, Parameters, Seconds, Tag, Text, Texts, Types, V4, V6,
+        Base64, Groups, Hex, LongText, Name, Number, Parameters, Seconds, Tag, Text, Texts, Types,
+        V4, V6,
     };
     const U8: Field = Number(1);
     const U16: Field = Number(2);
@@ -60,6 +63,12 @@ fn fields(ty: Rtype) -> Option<&'static [Field]> {
         Rtype::CERT => &[U16, U16, U8, Base64],
         Rtype::OPENPGPKEY | Rtype::DHCID => &[Base64],
         Rtype::CSYNC => &[U32, U16, Types],
+        Rtype::ZONEMD => &[U32, U8, U8, Hex],
+        Rtype::NID | Rtype::L64 => &[U16, Groups(4, 2, ':')],
+        Rtype::L32 => &[U16, V4],
+        Rtype::LP => &[U16, Name],
+        Rtype::EUI48 => &[Groups(6, 1, '-')],
+        Rtype::EUI64 => &[Groups(8, 1, '-')],
         Rtype::SVCB | Rtype::HTTPS => &[U16, Name, Parameters],
         _ => return None,
     })
@@ -89,7 +98,7 @@ pub fn read(ty: Rtype, words: &mut Words<'_>) -> Result<Vec<u8>, String> {
                 return Err("expected a digest of its kind's length".into());
             }
         }
-        (None, _) if is_generic => {
+        (fields, _) if is_generic && (fields.is_none() || ty == Rtype::ZONEMD) => {
             let len = words.take_number(u16::MAX.into())? as usize;
             let hex = base16::decode_vec(&words.take_all()).ok().filter(|data| data.len() == len);
             data = hex.ok_or_else(|| format!("expected {len} bytes as hexadecimal digits"))?;
@@ -148,6 +157,22 @@ impl Field {
                 let data = base16::decode_vec(&words.take_all()).ok();
                 let data = data.filter(|data| !data.is_empty());
                 out.extend(data.ok_or("expected hexadecimal digits in pairs")?);
+            }
+            Self::Groups(count, len, sign) => {
+                let form =
+                    format!("{count} groups of hexadecimal digits with \"{sign}\" between them");
+                let groups = words.take(&form, |word| {
+                    let text = word.text();
+                    let group = |group: &str| {
+                        let digits = format!("{group:0>width$}", width = 2 * len);
+                        // NID and L64 may leave out zeros, as addresses do.
+                        let fits = !group.is_empty() && (len > 1 || group.len() == 2);
+                        base16::decode_vec(&digits).ok().filter(|bytes| fits && bytes.len() == len)
+                    };
+                    let groups: Option<Vec<_>> = text.split(sign).map(group).collect();
+                    groups.filter(|groups| groups.len() == count)
+                })?;
+                out.extend(groups.concat());
             }
             Self::Base64 => {
                 out.extend(base64(&words.take_all()).ok_or("expected Base64")?);

@@ -1,7 +1,7 @@
 //! Writes an answer: header, question, records, EDNS.
 
-use crate::query::{Edns, HEADER, Query, Wrong};
-use crate::zone::RrSet;
+use crate::query::{HEADER, Query, Wrong};
+use crate::zone::{CNAME, NS, RrSet, SOA, suffixes};
 
 /// The longest message (RFC 1035, section 4.2.2).
 pub const MAX: usize = 65_535;
@@ -20,6 +20,9 @@ pub type Cookie = [u8; 24];
 /// "Authoritative answer" (AA), in the third byte of the header.
 const AUTHORITATIVE: u8 = 0x04;
 const TRUNCATED: u8 = 0x02;
+const PTR: u16 = 12;
+const MINFO: u16 = 14;
+const MX: u16 = 15;
 
 pub enum Section {
     Answer = 0,
@@ -27,22 +30,30 @@ pub enum Section {
     Additional = 2,
 }
 
-pub struct Reply<'b> {
+/// How many names later ones may point to; more are written in full.
+const KNOWN: usize = 64;
+/// Where a pointer can lead: it has 14 bits (RFC 1035, section 4.1.4).
+const POINTED: usize = 1 << 14;
+
+pub struct Reply<'b, 'q> {
     out: &'b mut [u8],
     len: usize,
+    query: &'q Query<'q>,
+    /// Where names start in the message, for later ones to point to.
+    known: [u16; KNOWN],
+    known_count: usize,
     /// Where the question ends in the message.
     question_end: usize,
     /// Where records must end, to leave space for EDNS.
     limit: usize,
-    edns: Option<Edns>,
     cookie: Option<Cookie>,
     counts: [u16; 3],
 }
 
-impl<'b> Reply<'b> {
+impl<'b, 'q> Reply<'b, 'q> {
     /// Starts an answer with the header and the question. `out` is as long as the longest answer that client and
     /// transport accept, and has space for at least a header, a question and EDNS.
-    pub fn new(query: &Query<'_>, cookie: Option<Cookie>, out: &'b mut [u8]) -> Self {
+    pub fn new(query: &'q Query<'q>, cookie: Option<Cookie>, out: &'b mut [u8]) -> Self {
         let [id0, id1, flags, ..] = *query.header;
         out[..HEADER].fill(0);
         out[..2].copy_from_slice(&[id0, id1]);
@@ -56,9 +67,11 @@ impl<'b> Reply<'b> {
         Self {
             out,
             len: question_end,
+            query,
+            known: [0; KNOWN],
+            known_count: 0,
             question_end,
             limit,
-            edns: query.edns,
             cookie,
             counts: [0; 3],
         }
@@ -72,36 +85,118 @@ impl<'b> Reply<'b> {
         self.out[3] = 3;
     }
 
-    /// Bytes written so far.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
     /// Whether only the question was written.
     pub fn has_no_records(&self) -> bool {
         self.len == self.question_end
     }
 
-    /// Writes a whole set of records and returns true, or sets the truncated bit if they do not fit. `owner` is the
-    /// offset of the records' name in the message.
-    pub fn push(&mut self, section: Section, owner: usize, set: &RrSet) -> bool {
-        let start = self.len;
+    /// Writes a whole set of records of `owner` and returns true, or sets the truncated bit if they do not fit.
+    pub fn push(&mut self, section: Section, owner: &[u8], set: &RrSet) -> bool {
+        let (start, known) = (self.len, self.known_count);
         for record in &set.records {
-            let end = self.len + 2 + record.len();
-            // A compression pointer has 14 bits (RFC 1035, section 4.1.4). Only the addresses of very many name servers
-            // need more.
-            if end > self.limit || owner >= 1 << 14 {
-                self.len = start;
+            if self.record(owner, set.ty, record).is_none() {
+                (self.len, self.known_count) = (start, known);
                 self.truncate(&section);
                 return false;
             }
-            let pointer = 0xc000 | owner as u16;
-            self.out[self.len..self.len + 2].copy_from_slice(&pointer.to_be_bytes());
-            self.out[self.len + 2..end].copy_from_slice(record);
-            self.len = end;
         }
         self.counts[section as usize] += set.records.len() as u16;
         true
+    }
+
+    fn record(&mut self, owner: &[u8], ty: u16, record: &[u8]) -> Option<()> {
+        self.name(owner)?;
+        // Bytes before the names in the data, and their number. Only these types are compressed (RFC 3597, section 4).
+        let (skip, names) = match ty {
+            NS | CNAME | PTR => (0, 1),
+            MX => (2, 1),
+            SOA | MINFO => (0, 2),
+            _ => return self.put(record),
+        };
+        let (fixed, mut rest) = record.split_at(10 + skip);
+        let len_at = self.len + 8;
+        self.put(fixed)?;
+        for _ in 0..names {
+            let end = suffixes(rest).last()? + 1;
+            self.name(&rest[..end])?;
+            rest = &rest[end..];
+        }
+        self.put(rest)?;
+        let len = (self.len - len_at - 2) as u16;
+        self.out[len_at..len_at + 2].copy_from_slice(&len.to_be_bytes());
+        Some(())
+    }
+
+    /// Writes a name, whose end may be a pointer to an earlier one.
+    fn name(&mut self, name: &[u8]) -> Option<()> {
+        let asked = self.query.name.as_bytes();
+        if name.as_ptr_range().end == asked.as_ptr_range().end {
+            return self.pointer(HEADER + asked.len() - name.len());
+        }
+        if self.known_count == 0 {
+            self.remember(asked, HEADER);
+        }
+        for at in suffixes(name) {
+            let rest = &name[at..];
+            if rest == [0] {
+                break;
+            }
+            let known = &self.known[..self.known_count];
+            if let Some(found) = known.iter().copied().find(|from| self.is_at((*from).into(), rest))
+            {
+                let start = self.len;
+                self.put(&name[..at])?;
+                self.pointer(found.into())?;
+                self.remember(&name[..at], start);
+                return Some(());
+            }
+        }
+        let start = self.len;
+        self.put(name)?;
+        self.remember(name, start);
+        Some(())
+    }
+
+    fn pointer(&mut self, to: usize) -> Option<()> {
+        self.put(&(0xc000 | to as u16).to_be_bytes())
+    }
+
+    /// Notes that these labels were written here.
+    fn remember(&mut self, labels: &[u8], start: usize) {
+        for at in suffixes(labels).filter(|at| labels[*at] > 0) {
+            if start + at < POINTED && self.known_count < KNOWN {
+                self.known[self.known_count] = (start + at) as u16;
+                self.known_count += 1;
+            }
+        }
+    }
+
+    /// Whether the message has this name here, in either case of letters. Pointers lead to earlier names.
+    fn is_at(&self, mut at: usize, mut name: &[u8]) -> bool {
+        loop {
+            let len = usize::from(self.out[at]);
+            if len >= 0xc0 {
+                at = (len & 0x3f) << 8 | usize::from(self.out[at + 1]);
+                continue;
+            }
+            let label = &self.out[at..=at + len];
+            match name.split_at_checked(label.len()) {
+                Some((same, rest)) if same.eq_ignore_ascii_case(label) => name = rest,
+                _ => return false,
+            }
+            if len == 0 {
+                return true;
+            }
+            at += label.len();
+        }
+    }
+
+    /// Writes bytes of a record, if they fit.
+    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        let end = self.len + bytes.len();
+        self.out[..self.limit].get_mut(self.len..end)?.copy_from_slice(bytes);
+        self.len = end;
+        Some(())
     }
 
     /// Sets the truncated bit. Also drops all records, unless only additional ones did not fit: clients ignore the
@@ -126,7 +221,7 @@ impl<'b> Reply<'b> {
         if let Some(code) = code {
             self.out[3] = code & 0xf;
         }
-        if let Some(edns) = self.edns {
+        if let Some(edns) = self.query.edns {
             let [s0, s1] = UNFRAGMENTED.to_be_bytes();
             let high = code.unwrap_or_default() >> 4;
             let flags = if edns.dnssec_ok { 0x80 } else { 0 };
@@ -136,6 +231,13 @@ impl<'b> Reply<'b> {
                 self.write(&[0, 10, 0, cookie.len() as u8]);
                 self.write(&cookie);
             }
+            self.counts[Section::Additional as usize] += 1;
+        }
+        // Only a question of the longest name leaves no space for it.
+        if let Some(error) = self.query.tsig.and_then(unknown_key)
+            && self.len + error.len() <= self.out.len()
+        {
+            self.write(&error);
             self.counts[Section::Additional as usize] += 1;
         }
         for (to, count) in self.out[6..HEADER].chunks_exact_mut(2).zip(self.counts) {
@@ -148,4 +250,19 @@ impl<'b> Reply<'b> {
         self.out[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
     }
+}
+
+/// The record that says in the answer that the server does not have the key of the query's signature, which is not
+/// compressed (RFC 8945, section 5.3.2).
+fn unknown_key(tsig: &[u8]) -> Option<Vec<u8>> {
+    const BADKEY: u8 = 17;
+    let (name, record) = tsig.split_at(suffixes(tsig).last()? + 1);
+    let data = record.get(10..)?;
+    let (algorithm, rest) = data.split_at(suffixes(data).last()? + 1);
+    let (time, rest) = rest.split_at_checked(8)?;
+    let (len, rest) = rest.split_first_chunk()?;
+    let id = rest.get(u16::from_be_bytes(*len).into()..)?.get(..2)?;
+    let len = ((algorithm.len() + 16) as u16).to_be_bytes();
+    let parts = [name, &record[..8], &len, algorithm, time, &[0, 0], id, &[0, BADKEY, 0, 0]];
+    Some(parts.concat())
 }

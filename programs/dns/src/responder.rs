@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::base::Serial;
@@ -20,7 +21,7 @@ use crate::zone::Zone;
 const COOKIE_AGE: (u32, u32) = (3600, 300);
 
 pub struct Responder {
-    zone: Zone,
+    zone: RwLock<Zone>,
     limiter: Limiter,
     /// The longest answer over UDP.
     max_udp: usize,
@@ -34,6 +35,8 @@ pub struct Responder {
 pub struct Counts {
     /// Receives that failed, but for timeouts.
     pub receive_errors: AtomicU64,
+    /// Answers that the system rejected.
+    pub send_errors: AtomicU64,
     /// When such an error was said, in seconds since 1970.
     said: AtomicU64,
     /// Datagrams and messages without an answer: answers themselves, or shorter than a header.
@@ -52,8 +55,21 @@ impl Responder {
     pub fn new(zone: Zone, rate: u32, max_udp: u16) -> Result<Self, String> {
         let mut secret = [0; 16];
         getrandom::fill(&mut secret).map_err(|error| format!("no random bytes: {error}"))?;
-        let (max_udp, counts) = (usize::from(max_udp), Counts::default());
+        let (zone, max_udp, counts) = (zone.into(), usize::from(max_udp), Counts::default());
         Ok(Self { zone, limiter: Limiter::new(rate), max_udp, secret, counts })
+    }
+
+    /// The zone, for as long as a batch is answered: `replace` waits for that.
+    pub fn zone(&self) -> RwLockReadGuard<'_, Zone> {
+        self.zone.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn replace(&self, zone: Zone) {
+        let mut current = self.zone.write().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *current, zone);
+        drop(current);
+        // Takes long.
+        drop(old);
     }
 
     /// The longest answer over UDP.
@@ -63,7 +79,13 @@ impl Responder {
 
     /// Writes the answer to a datagram into `out`, which has space for `max_udp` bytes, and returns its length;
     /// `None` if there is no answer.
-    pub fn answer_udp(&self, datagram: &[u8], from: SocketAddr, out: &mut [u8]) -> Option<usize> {
+    pub fn answer_udp(
+        &self,
+        zone: &Zone,
+        datagram: &[u8],
+        from: SocketAddr,
+        out: &mut [u8],
+    ) -> Option<usize> {
         let query = self.read(datagram)?;
         let (cookie, is_known) = self.cookie(&query, from.ip());
         let size = query.edns.map_or(WITHOUT_EDNS, |edns| edns.size.into());
@@ -71,7 +93,7 @@ impl Responder {
         // A client that returns our cookie owns its address.
         let verdict = if is_known { Verdict::Answer } else { self.limiter.count(from.ip()) };
         match verdict {
-            Verdict::Answer => Some(answer(&self.zone, &query, cookie, out)),
+            Verdict::Answer => Some(answer(zone, &query, cookie, out)),
             Verdict::Truncate => {
                 self.counts.slipped.fetch_add(1, Relaxed);
                 Some(Reply::new(&query, cookie, out).finish_truncated())
@@ -96,7 +118,7 @@ impl Responder {
         let query = self.read(message)?;
         self.counts.tcp_queries.fetch_add(1, Relaxed);
         let (cookie, _) = self.cookie(&query, from);
-        Some(answer(&self.zone, &query, cookie, out))
+        Some(answer(&self.zone(), &query, cookie, out))
     }
 
     /// The cookie for the answer, and whether the query had a valid one of ours.
@@ -140,6 +162,7 @@ impl Counts {
     pub fn write(&self, page: &mut String) {
         for (name, count) in [
             ("receive_errors", &self.receive_errors),
+            ("send_errors", &self.send_errors),
             ("ignored", &self.ignored),
             ("limited_dropped", &self.dropped),
             ("limited_truncated", &self.slipped),

@@ -1,16 +1,17 @@
 //! The zone, stored in the form in which it is sent.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::fs;
 use std::path::Path;
 
 use crate::query::{HEADER, LONGEST_NAME};
-use crate::words::WireName;
+use crate::words::{WireName, quoted};
 use crate::zone_file::{self, Record};
 
 pub const CNAME: u16 = 5;
-const NS: u16 = 2;
-const SOA: u16 = 6;
+pub const NS: u16 = 2;
+pub const SOA: u16 = 6;
 /// Delegation signer: belongs to the child's name but is the parent's to answer.
 const DS: u16 = 43;
 /// The space for records in a message after header, question, and EDNS with a cookie.
@@ -83,7 +84,7 @@ impl Zone {
         for record in &records {
             // A record that is there twice is one.
             if known.insert((&record.owner, record.ty, &record.data)) {
-                zone.insert(record).map_err(|reason| record.wrong(reason))?;
+                zone.insert(record).map_err(|reason| record.wrong(&reason))?;
             }
         }
         if zone.nodes[&zone.apex].get(NS).is_none() {
@@ -92,10 +93,12 @@ impl Zone {
         Ok(zone)
     }
 
-    fn insert(&mut self, record: &Record) -> Result<(), &'static str> {
-        let below = self.depth(&record.owner).ok_or("expected a name in the zone")?;
+    fn insert(&mut self, record: &Record) -> Result<(), String> {
+        let outside =
+            || format!("expected a name in the zone, not {}", quoted(&readable(&record.owner)));
+        let below = self.depth(&record.owner).ok_or_else(outside)?;
         if record.ty == SOA && below > 0 {
-            return Err("expected one SOA record");
+            return Err("expected one SOA record".into());
         }
         let is_cut = record.ty == NS && below > 0;
         self.has_cuts |= is_cut;
@@ -105,7 +108,7 @@ impl Zone {
         }
         let node = self.nodes.entry(record.owner.clone()).or_default();
         node.is_cut |= is_cut;
-        node.insert(record)
+        Ok(node.insert(record)?)
     }
 
     /// The number of labels below the apex; `None` for a name outside the zone.
@@ -164,6 +167,14 @@ impl Zone {
     }
 }
 
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sets = self.nodes.values().flat_map(|node| &node.sets);
+        let records: usize = sets.map(|set| set.records.len()).sum();
+        write!(f, "zone {}, {} names, {records} records", readable(&self.apex), self.nodes.len())
+    }
+}
+
 impl Node {
     pub fn get(&self, ty: u16) -> Option<&RrSet> {
         self.sets.iter().find(|set| set.ty == ty)
@@ -214,8 +225,16 @@ impl RrSet {
     }
 }
 
+/// A name as text.
+fn readable(name: &[u8]) -> String {
+    let labels = suffixes(name).map(|at| name[at + 1..][..name[at].into()].escape_ascii());
+    let text: String = labels.map(|label| format!("{label}.")).collect();
+    // The last label is the root's, which is empty.
+    text[..text.len().saturating_sub(1).max(1)].to_owned()
+}
+
 /// The offsets in a name at which it and the names above it start; the root comes last.
-fn suffixes(name: &[u8]) -> impl Iterator<Item = usize> {
+pub fn suffixes(name: &[u8]) -> impl Iterator<Item = usize> {
     let mut next = Some(0);
     std::iter::from_fn(move || {
         let at = next?;

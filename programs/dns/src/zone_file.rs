@@ -88,6 +88,9 @@ impl Lexer<'_> {
                     chars.push((byte, true));
                     continue;
                 }
+                0..b' ' if *byte != b'\t' => {
+                    return Err("expected no control character: write it as \"\\DDD\"".into());
+                }
                 byte => (*byte, false),
             };
             self.rest = after;

@@ -37,7 +37,8 @@ fn responder() -> Responder {
 fn answered(datagram: &[u8]) -> Option<Vec<u8>> {
     let mut out = [0xEE; MAX_UDP];
     let from = "192.0.2.1:1234".parse().expect("an address");
-    responder().answer_udp(datagram, from, &mut out).map(|len| out[..len].to_vec())
+    let responder = responder();
+    responder.answer_udp(&responder.zone(), datagram, from, &mut out).map(|len| out[..len].to_vec())
 }
 
 fn question(name: &str, ty: RecordType, size: Option<u16>) -> Message {
@@ -176,20 +177,20 @@ proptest! {
     }
 }
 
-/// The addresses of these servers stand too far from the message's start to be written (RFC 9471).
+/// The addresses of these servers do not fit the message (RFC 9471).
 #[test]
 fn addresses_left_out_of_a_referral_are_said() {
     let label = "n".repeat(60);
     let server = |n| format!("sub NS {label}{n}.sub\n{label}{n}.sub A 192.0.2.1\n");
-    let zone = format!("{ZONE}{}", (100..400).map(server).collect::<String>());
+    let zone = format!("{ZONE}{}", (100..600).map(server).collect::<String>());
     let zone = Zone::parse(zone.as_bytes(), Path::new("zone")).expect("a zone");
     let responder = Responder::new(zone, 0, MAX_UDP as u16).expect("random bytes");
     let bytes = question("a.sub.example.test.", RecordType::A, None).to_bytes().expect("bytes");
     let (mut out, from) = (vec![0; 65_535], "192.0.2.1".parse().expect("an address"));
     let len = responder.answer_tcp(&bytes, from, &mut out).expect("an answer");
     let answer = Message::from_vec(&out[..len]).expect("it can be read");
-    assert_eq!(answer.name_servers().len(), 300);
-    assert!(answer.truncated() && answer.additionals().len() < 300);
+    assert_eq!(answer.name_servers().len(), 500);
+    assert!(answer.truncated() && answer.additionals().len() < 500);
 }
 
 /// A query with EDNS gets an answer with EDNS even if it is wrong (RFC 6891, section 6.1.1).
@@ -232,5 +233,45 @@ fn edns_is_answered_with_edns() {
         let back = answered(&bytes).expect("it is answered");
         let message = Message::from_vec(&back).expect("it can be read");
         assert_eq!(message.extensions().is_some(), counts == [1, 0, 0, 2], "{bytes:?}");
+    }
+}
+
+/// A query signed by a key that the server does not have (RFC 8945, section 5.2.1).
+#[test]
+fn a_signature_by_an_unknown_key_is_said_to_be_one() {
+    let algorithm = b"\x0bhmac-sha256\0";
+    let mut bytes =
+        b"\x12\x34\0\0\0\x01\0\0\0\0\0\x01\x03www\x07example\x04test\0\0\x01\0\x01".to_vec();
+    bytes.extend(b"\x03key\0\0\xfa\0\xff\0\0\0\0\0\x3d");
+    bytes.extend(algorithm);
+    bytes.extend([0, 0, 1, 2, 3, 4, 1, 44, 0, 32]);
+    bytes.extend([7; 32]);
+    bytes.extend([0x12, 0x34, 0, 0, 0, 0]);
+    let back = answered(&bytes).expect("it is answered");
+    assert_eq!((back[3] & 0xf, back[7], back[11]), (9, 0, 1), "NOTAUTH, no answer, one record");
+    let mut record = b"\x03key\0\0\xfa\0\xff\0\0\0\0\0\x1d".to_vec();
+    record.extend(algorithm);
+    // Without a signature; error 17 (BADKEY).
+    record.extend([0, 0, 1, 2, 3, 4, 1, 44, 0, 0, 0x12, 0x34, 0, 17, 0, 0]);
+    assert!(back.ends_with(&record), "{back:?}");
+    // The signature must be the last record, and whole.
+    let cut = &bytes[..bytes.len() - 1];
+    assert_eq!(answered(cut).expect("it is answered")[3] & 0xf, 1);
+}
+
+/// Names in data point to earlier ones, as NSD's and Knot's do.
+#[test]
+fn names_in_data_are_compressed() {
+    for (name, ty, len) in [
+        // Its target is below the name asked for: 12 + 22 + (12 + 2 + 4), and two addresses of 16 bytes.
+        ("ftp.example.test.", RecordType::CNAME, 12 + 22 + 12 + 6),
+        ("example.test.", RecordType::SOA, 0),
+        ("none.example.test.", RecordType::A, 0),
+    ] {
+        let bytes = question(name, ty, None).to_bytes().expect("bytes");
+        let back = answered(&bytes).expect("it is answered");
+        let whole = Message::from_vec(&back).expect("it can be read").to_bytes().expect("bytes");
+        assert!(back.len() <= whole.len(), "{name}: {} bytes, {}", back.len(), whole.len());
+        assert!(len == 0 || back.len() == len, "{name}: {} bytes", back.len());
     }
 }

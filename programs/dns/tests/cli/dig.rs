@@ -175,7 +175,9 @@ fn every_type_of_answer_follows_the_rfcs() {
                 assert_eq!(answer.edns, edns, "{mode}: {question:?}");
             }
             let count = cases.len();
-            let totals = format!("total: received {count}, answered {count}, failed 0, by TCP 0");
+            let totals = format!(
+                "total: received {count}, answered {count}, failed 0, dropped by the system 0, by TCP 0"
+            );
             assert_eq!(server.stop(), [totals], "{mode}");
             cases = &CASES[..5];
         }
@@ -220,7 +222,10 @@ fn truncated_answers_are_whole_by_tcp() {
                     "{mode} {options:?}"
                 );
             }
-            assert_eq!(server.stop(), ["total: received 1, answered 1, failed 0, by TCP 2"]);
+            assert_eq!(
+                server.stop(),
+                ["total: received 1, answered 1, failed 0, dropped by the system 0, by TCP 2"]
+            );
         }
     }
 }

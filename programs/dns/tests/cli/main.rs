@@ -4,6 +4,7 @@ mod abuse;
 mod dig;
 mod load;
 mod metrics;
+mod operator;
 mod program;
 mod raw;
 #[path = "../../../../tests/common/program.rs"]

@@ -12,7 +12,7 @@ use crate::running::PATIENCE;
 use crate::seccomp;
 
 /// Starts a server and returns the address of its counters.
-fn start(args: &[&str]) -> (Server, String) {
+pub fn start(args: &[&str]) -> (Server, String) {
     // The listener is dropped, so the port is free when the server binds it.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let metrics = free.expect("a port").to_string();
@@ -20,7 +20,7 @@ fn start(args: &[&str]) -> (Server, String) {
 }
 
 /// The response to a request with these header lines.
-fn get(metrics: &str, headers: &str) -> String {
+pub fn get(metrics: &str, headers: &str) -> String {
     let mut http = TcpStream::connect(metrics).expect("it listens");
     let request = format!("GET /metrics HTTP/1.1\r\nhost: here\r\n{headers}\r\n");
     http.write_all(request.as_bytes()).expect("sent");

@@ -84,6 +84,16 @@ fn silence_and_refusals_follow_the_rfcs() {
             refused,
         ),
         (changed(21, |bytes| bytes[2] = 0x78), not_implemented),
+        // Longer than most, by padding (RFC 7830).
+        (
+            changed(23, |bytes| {
+                bytes[11] = 1;
+                bytes.extend(&opt(0)[..9]);
+                bytes.extend([0x10, 4, 0, 12, 0x10, 0]);
+                bytes.extend([0; 4096]);
+            }),
+            0,
+        ),
     ];
     for mode in MODES {
         let server = serve("127.0.0.1:0", &["--mode", mode]);
