@@ -249,6 +249,11 @@ mod tests {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         let of = |switch| GsoStatus::of(sys::borrow(&socket), switch);
         assert_eq!(of(Switch::Off), OffByEnvironment);
+        for off in
+            [OffByChoice, OffByEnvironment, OffByKernelRelease, OffBySendTimestamps, Rejected]
+        {
+            assert!(off.to_string().starts_with("off"), "{off:?}");
+        }
         if of(Switch::Default) == Unsupported {
             return;
         }
