@@ -24,7 +24,6 @@ fn every_documented_server_is_one_that_is_attacked() {
         (blocking, "src/lib.rs"),
         (blocking, "docs/guide/migration.md"),
         (tokio, "src/tokio/socket.rs"),
-        (tokio, "docs/guide/migration.md"),
     ] {
         let from = server.lines().skip_while(|line| line.trim() != "loop {");
         let body: String =
