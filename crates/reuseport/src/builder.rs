@@ -1,7 +1,7 @@
 //! The builder of a group: its settings, and how its sockets are bound.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use socket2::{SockRef, Socket};
@@ -43,6 +43,46 @@ impl ReusePortGroup {
     /// The errors of [`ReusePortGroupBuilder::bind`].
     pub fn bind(addr: SocketAddr, members: usize) -> io::Result<Self> {
         Self::builder(addr).members(members).bind()
+    }
+
+    /// Makes a group of sockets that are bound already: by the process before this one, a parent or systemd. The README has a
+    /// server that hands its sockets over.
+    ///
+    /// Pass them in the order in which they joined: the kernel numbers them so, and does not tell. When a member was closed
+    /// everywhere, the last one has its number. [`Spread::FLOW`] leaves a program in place that the sockets have; any other
+    /// spread replaces it. The sockets keep their options; members that [`join`](Self::join) later have none.
+    ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use mmsg_reuseport::{ReusePortGroup, Spread};
+    /// let old = ReusePortGroup::bind("127.0.0.1:0".parse().unwrap(), 2)?;
+    /// let sockets = old.into_iter().collect();
+    /// let new = ReusePortGroup::from_sockets(sockets, Spread::RANDOM)?;
+    /// assert_eq!(new.members().len(), 2);
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for no socket, for different addresses, and for a socket without `SO_REUSEPORT`; `Unsupported` where a
+    /// group has one member; else the system's error, or the spread's. All sockets are closed then.
+    pub fn from_sockets(sockets: Vec<UdpSocket>, spread: Spread) -> io::Result<Self> {
+        let invalid = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        let Some(first) = sockets.first() else { return invalid("a group has a member") };
+        let addr = first.local_addr()?;
+        for socket in &sockets {
+            if !sys::is_shared(&SockRef::from(socket))? {
+                return invalid("a socket does not share its address (SO_REUSEPORT)");
+            }
+            if socket.local_addr()? != addr {
+                return invalid("the sockets have different addresses");
+            }
+        }
+        let prepare = Prepare(Box::new(|_| Ok(())));
+        let group = Self { members: sockets, addr, spread, prepare };
+        group.attach_spread()?;
+        Ok(group)
     }
 
     /// Chooses how many members there are, how datagrams are spread, and which options the sockets have.

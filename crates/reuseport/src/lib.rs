@@ -81,8 +81,8 @@
 //!
 //! **A restart** without loss: the new process binds its group while the old one still runs, and the old
 //! one calls `leave_all` and receives the rest. The threads of `run` end before that; datagrams that come
-//! meanwhile wait in the sockets. To lose no *replies* either, hand the sockets themselves to the new process: as inherited
-//! descriptors, or over a Unix socket (`SCM_RIGHTS`).
+//! meanwhile wait in the sockets. To lose no *replies* either, hand the sockets themselves to the new process, which makes a
+//! group of them by [`from_sockets`](ReusePortGroup::from_sockets), as in [the README's server](crate#a-restart-that-keeps-the-sockets).
 
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 

@@ -1,11 +1,14 @@
-//! The example runs to its end and prints what it promises.
+//! The examples do what they promise.
 
 #![cfg(target_os = "linux")]
 
 #[path = "../../../tests/common/program.rs"]
 mod running;
 
-use running::{Program, find};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use running::{Program, Server, client, find, receive};
 
 #[test]
 fn statsd() {
@@ -17,4 +20,59 @@ fn statsd() {
     let sums = ["requests: 20000 of ", "bytes: 30000000 of ", "dropped: 1 datagrams, 0 lines"];
     assert!(ended.out.iter().zip(sums).all(|(line, sum)| line.starts_with(sum)), "{ended:#?}");
     assert_eq!(ended.out.len(), sums.len());
+}
+
+#[test]
+fn the_readmes_functions_are_the_examples() {
+    let readme = include_str!("../README.md");
+    let (_, block) = readme.split_once("```rust,ignore\n").expect("the functions");
+    let (block, _) = block.split_once("```").expect("their end");
+    assert!(include_str!("../examples/handover/server.rs").contains(block.trim_end()));
+}
+
+/// Clients keep a window of requests in flight; a reply that does not come fails the test.
+#[test]
+fn three_restarts_under_load_lose_no_request_and_no_reply() {
+    let Some(example) = find("handover") else { return };
+    let path = std::env::temp_dir().join(format!("handover-{}", std::process::id()));
+    let path = path.to_str().expect("a plain path");
+    let mut server = Server::start(&example, ["127.0.0.1:0", path]);
+    let (to, stop, echoed) = (server.addr, AtomicBool::new(false), AtomicUsize::new(0));
+    let load = || {
+        let (client, mut buffer) = (client(to), [0; 8]);
+        client.connect(to).expect("loopback");
+        for round in 0u32.. {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let request = |number: u32| (round * 16 + number).to_be_bytes();
+            (0..16).for_each(|n| assert_eq!(client.send(&request(n)).expect("it is sent"), 4));
+            let mut missing: Vec<_> = (0..16).map(request).collect();
+            while !missing.is_empty() {
+                let len = receive(&client, &mut buffer).expect("no reply is lost");
+                let at = missing.iter().position(|request| *request == buffer[..len]);
+                missing.swap_remove(at.expect("each reply comes once"));
+            }
+            echoed.fetch_add(16, Ordering::Relaxed);
+        }
+    };
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..4).map(|_| scope.spawn(load)).collect();
+        for restart in 1..=4 {
+            while echoed.load(Ordering::Relaxed) < restart * 10_000
+                && !clients.iter().any(|c| c.is_finished())
+            {
+                thread::yield_now();
+            }
+            if restart < 4 {
+                let next = Server::start(&example, ["127.0.0.1:0", path]);
+                assert_eq!(next.addr, to);
+                let old = std::mem::replace(&mut server, next).program.wait();
+                assert_eq!(old.status, Some(0), "{old:?}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("{} requests, none lost", echoed.load(Ordering::Relaxed));
+    std::fs::remove_file(path).expect("the last server listens there");
 }

@@ -16,6 +16,10 @@ pub(crate) fn share(socket: &Socket) -> io::Result<()> {
     socket.set_reuse_port(true)
 }
 
+pub(crate) fn is_shared(socket: &Socket) -> io::Result<bool> {
+    socket.reuse_port()
+}
+
 /// `struct sock_fprog` (include/uapi/linux/filter.h). The kernel copies the padding, too, so it must be initialised.
 #[repr(C)]
 struct Program {

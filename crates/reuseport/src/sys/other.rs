@@ -14,6 +14,16 @@ pub(crate) fn share(socket: &Socket) -> io::Result<()> {
     socket.set_reuse_port_lb(true)
 }
 
+#[cfg(target_os = "freebsd")]
+pub(crate) fn is_shared(socket: &Socket) -> io::Result<bool> {
+    socket.reuse_port_lb()
+}
+
+#[cfg(not(target_os = "freebsd"))]
+pub(crate) fn is_shared(_: &Socket) -> io::Result<bool> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 #[cfg(not(target_os = "freebsd"))]
 pub(crate) fn share(_: &Socket) -> io::Result<()> {
     let reason = "this system does not spread datagrams over the sockets on an address";

@@ -229,6 +229,45 @@ fn after_a_restart_the_new_members_have_the_indices() {
     }
 }
 
+/// Sends a hundred numbers, and checks that each socket gets those of its index.
+fn assert_turns(group: &ReusePortGroup) {
+    let (client, to, members) = (client(), group.local_addr(), group.members().len());
+    (0..100u8).for_each(|i| send(&client, &[i], to));
+    receive(group, 100, |index, _, payload| {
+        assert_eq!(usize::from(payload[0]) % members, index, "of {members}");
+    });
+}
+
+#[test]
+fn passed_sockets_are_a_group_with_their_indices() {
+    let old = builder(localhost(), Spread::FLOW).bind().expect("a group");
+    let passed = |index: usize| old.members()[index].try_clone().expect("a descriptor");
+    let by = || Spread::by(Field::u8(0));
+    let sockets = (0..MEMBERS).map(passed).collect();
+    let group = ReusePortGroup::from_sockets(sockets, by()).expect("a group");
+    drop(old);
+    assert_turns(&group);
+    // The last member takes the number of one that was closed.
+    let mut sockets: Vec<_> = group.into_iter().collect();
+    drop(sockets.swap_remove(1));
+    let mut group = ReusePortGroup::from_sockets(sockets, by()).expect("a group");
+    assert_turns(&group);
+    group.join().expect("another");
+    assert_turns(&group);
+}
+
+#[test]
+fn sockets_that_make_no_group_are_invalid() {
+    let shared = || builder(localhost(), Spread::FLOW).bind().expect("a group").into_iter();
+    let two_groups = shared().take(1).chain(shared().take(1)).collect();
+    for (what, sockets) in
+        [("none", Vec::new()), ("of two addresses", two_groups), ("not shared", vec![client()])]
+    {
+        let error = ReusePortGroup::from_sockets(sockets, Spread::FLOW).expect_err(what);
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{what}");
+    }
+}
+
 #[test]
 fn a_group_of_one_needs_no_permission_to_share() {
     let test = || {
