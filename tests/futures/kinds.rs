@@ -60,6 +60,11 @@ async fn every_method<S: AsyncBatchSocket>(near: S, far: S) {
     assert_eq!(far.recv_batch(&mut one).await.expect("it is sent"), 1);
     assert_eq!(one[0].data(), TEXTS[0]);
     near.send_batch(&msgs[..1]).await.expect("it is taken");
+    let mut spare: Vec<u8> = Vec::with_capacity(65_535);
+    let mut one = [RecvMsg::uninit(spare.spare_capacity_mut())];
+    assert_eq!(far.recv_batch(&mut one).await.expect("it is sent"), 1);
+    assert_eq!(one[0].data(), TEXTS[0]);
+    near.send_batch(&msgs[..1]).await.expect("it is taken");
     let (mut buffers, mut lens) = ([IoSliceMut::new(&mut memory)], Vec::new());
     let each = |index, message: Message<'_>| lens.push((index, message.len()));
     let received = far.recv_slices(&mut buffers, each).await;

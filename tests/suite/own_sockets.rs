@@ -215,6 +215,12 @@ fn mio_socket<S: BatchSocket + mio::event::Source>(
         while got.len() < 20 {
             poll.poll(&mut events, Some(crate::common::TIME_LIMIT)).expect("it can wait");
             assert!(!events.is_empty(), "no event with {} of 20 received", got.len());
+            let mut spare: Vec<u8> = Vec::with_capacity(65_535);
+            let mut one = [mmsg::RecvMsg::uninit(spare.spare_capacity_mut())];
+            if b.recv_batch(&mut one).is_ok() {
+                let datagrams = one[0].message().datagrams();
+                got.extend(datagrams.map(|datagram| datagram.data().to_vec()));
+            }
             // Edge-triggered: receives until the socket is empty.
             while b.recv_into(&mut batch).is_ok() {
                 got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
