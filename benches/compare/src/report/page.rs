@@ -39,6 +39,7 @@ fn on_tokio(page: &mut String, measured: &Measured) {
         return;
     }
     page.push_str(include_str!("tokio.md"));
+    let mut last = String::new();
     let rows = measured.tokio.iter().map(|row| {
         let [runtime, sockets, in_flight, way, ns, calls, low, ratio, high] = &row[..] else {
             panic!("{row:?} has nine fields")
@@ -47,8 +48,12 @@ fn on_tokio(page: &mut String, measured: &Measured) {
             "1" => format!("{runtime}, {in_flight} in flight"),
             _ => format!("{runtime}, {sockets} sockets with one each"),
         };
-        let ratio = format!("{ratio} ({low} to {high})");
-        vec![load, way.clone(), ns.clone(), calls.clone(), ratio]
+        // A load and what the others are compared with stand in its first row alone.
+        let is_first = load != last;
+        let ratio = if is_first { "1".into() } else { format!("{ratio} ({low} to {high})") };
+        let shown = if is_first { load.clone() } else { String::new() };
+        last = load;
+        vec![shown, way.clone(), ns.clone(), calls.clone(), ratio]
     });
     let head = ["load", "server", "ns", "calls", "beside the first"];
     let caption = "The server's CPU time and system calls per datagram, and the ratio of its time";
