@@ -81,8 +81,8 @@ pub(crate) use implementations::forward;
 /// - With `ERRORS` on, Linux fails calls on an unconnected socket for datagrams to any destination. Such a call is repeated
 ///   up to 16 times, with a timeout on the socket as long as it need not wait, and then returns the error: in a flood of ICMP
 ///   errors it may be about another datagram.
-/// - A call that a signal interrupts is repeated. With a timeout on the socket it returns
-///   [`Interrupted`](io::ErrorKind::Interrupted): the kernel would restart the timeout.
+/// - A call that a signal interrupts is repeated. On a socket with a timeout the call returns
+///   [`Interrupted`](io::ErrorKind::Interrupted) instead, because the kernel would restart the timeout.
 /// - [`WouldBlock`](io::ErrorKind::WouldBlock): a non-blocking socket is not ready, or a timeout is over (then `TimedOut` on
 ///   Windows).
 ///

@@ -19,8 +19,8 @@ pub(super) const MAX_PAYLOAD: usize = 65_535 - 8;
 /// The state of an [`Offload`](crate::Offload) without its socket, for programs that keep the socket themselves and lend
 /// it to each call.
 ///
-/// [`on`](Self::on) combines it with the socket. Threads may share a state. A state belongs to one socket: with another
-/// one, calls are safe, but whether they use GSO is unspecified.
+/// [`on`](Self::on) combines it with the socket. Threads may share a state. Use a state with the socket it was made for. With
+/// another socket calls stay safe but may not use GSO.
 ///
 /// ```
 /// use mmsg::{BatchSocket, RecvBatch, SendMsg, offload::OffloadState};
