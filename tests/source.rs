@@ -1,5 +1,6 @@
 //! The library's source: calls that it must not contain, and pages that must agree with it.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -226,4 +227,100 @@ fn each_target_of_the_page_is_checked() {
     for name in libraries.split(' ') {
         assert!(page.contains(&format!("`{name}`")), "the page does not name {name}");
     }
+}
+
+/// The files of a folder, without those that builds and tools leave there.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry of it").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if path.is_dir() && ![".git", "target", "corpus"].contains(&&*name) {
+            found.extend(sources(&path));
+        } else if path.is_file() {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Each name in backticks on a page is a word of the source, each path a file, and each command of cargo names what is there.
+#[test]
+fn each_name_on_a_page_exists() {
+    /// Of other crates, of the kernel and of other programs.
+    const FOREIGN: [&str; 10] = [
+        "IpTos",
+        "ScmRights",
+        "UdpGsoSegments",
+        "consume_budget",
+        "ctrl_c",
+        "peek_from",
+        "pps_allowance_exceeded",
+        "recvmsg_x",
+        "sendmsg_x",
+        "vLAST",
+    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["", "docs", "docs/guide"].map(|folder| root.join(folder));
+    if !folders.iter().all(|folder| folder.is_dir()) {
+        let _ = writeln!(io::stderr().lock(), "skipped: names: the pages are not here");
+        return;
+    }
+    let files = sources(root);
+    let sources = files.iter().filter(|file| file.extension().is_none_or(|end| end != "md"));
+    let texts: Vec<_> = sources.filter_map(|file| fs::read_to_string(file).ok()).collect();
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut words: HashSet<_> = texts.iter().flat_map(|text| text.split(|c| !is_word(c))).collect();
+    words.extend(FOREIGN);
+    words.extend(files.iter().filter_map(|file| file.file_stem()?.to_str()));
+    let (mut missing, mut seen) = (Vec::new(), 0);
+    for page in folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder")) {
+        let page = page.expect("an entry").path();
+        if page.extension().is_none_or(|extension| extension != "md")
+            || page.ends_with("registry.md")
+        {
+            continue;
+        }
+        let text = fs::read_to_string(&page).expect("a readable page");
+        let (prose, code): (Vec<_>, Vec<_>) =
+            text.split("\n```").enumerate().partition(|(i, _)| i % 2 == 0);
+        let code: String = code.into_iter().map(|(_, code)| code).collect();
+        let prose: String = prose.into_iter().map(|(_, prose)| prose).collect();
+        for name in names(&prose) {
+            let is_command = name.contains("cargo ") || name.starts_with(".ci/");
+            for part in name.split_whitespace() {
+                let path = part.trim_end_matches('/');
+                let is_path = path.contains('/')
+                    || [".rs", ".md", ".toml", ".sh"].iter().any(|end| path.ends_with(end));
+                let elsewhere = ["~", "/", "target/"].iter().any(|start| path.starts_with(start));
+                let is_there = |file: &PathBuf| {
+                    file.ends_with(path) || file.with_extension("").ends_with(path)
+                };
+                let found = match () {
+                    () if elsewhere || path.contains(['*', '<', '=']) => true,
+                    () if is_path => {
+                        files.iter().any(is_there)
+                            || [root, &root.join("src")].iter().any(|base| base.join(path).exists())
+                    }
+                    // Another program's options; numbers and flags of C.
+                    () if name.contains(' ') && !is_command || path.contains(['-', '.']) => true,
+                    () if !path.contains(|c: char| c.is_lowercase()) => true,
+                    () => path.split(|c| !is_word(c)).all(|word| {
+                        let is_name = word.trim_end_matches('_').contains('_')
+                            || word.contains(char::is_uppercase)
+                            || path.contains("::");
+                        !is_name || words.contains(word) || code.contains(word)
+                    }),
+                };
+                seen += 1;
+                if !found {
+                    missing.push(format!("{}: `{name}`", page.display()));
+                }
+            }
+        }
+    }
+    assert!(
+        missing.is_empty() && seen > 1_000,
+        "of {seen} names, these exist nowhere: {missing:#?}"
+    );
 }

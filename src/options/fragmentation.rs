@@ -94,7 +94,7 @@ impl Fragmentation {
 ///
 /// # Errors
 ///
-/// `NotConnected`; `Unsupported` on other platforms than Linux and Android; else the system's error.
+/// `NotConnected`; `Unsupported` on Apple's systems and the BSDs; else the system's error.
 #[doc(alias("IP_MTU", "IPV6_MTU"))]
 pub fn path_mtu(socket: &impl AsSocket) -> io::Result<usize> {
     let socket = sys::borrow(socket);
