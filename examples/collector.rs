@@ -25,6 +25,7 @@ pub fn collect(socket: &UdpSocket, mut store: impl FnMut(&RecvBatch) -> bool) ->
         // Waits for the first datagram, without a deadline.
         if let Err(error) = socket.recv_into(&mut batch) {
             eprintln!("receive: {error}");
+            thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
         }
         let deadline = Instant::now() + Duration::from_millis(50);
         if let Err(error) = socket.recv_more_until(&mut batch, deadline) {

@@ -12,7 +12,7 @@ mod common;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
-use std::{io, iter, net::SocketAddr};
+use std::{io, iter, net::SocketAddr, time::Duration};
 
 use mmsg::{Ancillary, RecvBatch, SendMeta, SendMsg, prelude::*};
 use tokio::net::UdpSocket;
@@ -70,6 +70,7 @@ async fn ask(clients: &UdpSocket, upstreams: &[Upstream], random: &RandomState) 
     loop {
         if let Err(error) = clients.recv_into(&mut questions).await {
             eprintln!("receive: {error}");
+            tokio::time::sleep(Duration::from_secs(1)).await; // An error that lasts makes a line per second.
         }
         count_truncated(&questions, &mut truncated);
         let Upstream { socket, asked } = &upstreams[next_random() as usize % PORTS];
@@ -94,6 +95,10 @@ async fn answer(clients: &UdpSocket, upstream: &Upstream, random: &RandomState) 
     loop {
         if let Err(error) = upstream.socket.recv_into(&mut answers).await {
             eprintln!("receive: {error}");
+            // The resolver's port may be closed for a moment.
+            if error.kind() != io::ErrorKind::ConnectionRefused {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
         }
         count_truncated(&answers, &mut truncated);
         // A message borrows its settings, so the settings of the batch are kept until it is sent.

@@ -51,6 +51,7 @@ pub async fn ask(clients: Arc<UdpSocket>, resolver: SocketAddr, answers: Sender<
     loop {
         if let Err(error) = clients.recv_into(&mut batch).await {
             eprintln!("receive: {error}");
+            tokio::time::sleep(Duration::from_secs(1)).await; // An error that lasts makes a line per second.
         }
         for datagram in &batch {
             let (question, meta) = (datagram.data().to_vec(), datagram.meta().reply_meta());

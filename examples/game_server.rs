@@ -43,7 +43,11 @@ fn receive(socket: &UdpSocket, batch: &mut RecvBatch, game: &mut Game) {
     for _ in 0..64 {
         match socket.recv_into(batch) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            result => result.map_or_else(|error| eprintln!("receive: {error}"), drop),
+            Err(error) => {
+                eprintln!("receive: {error}");
+                return thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
+            }
+            Ok(_) => {}
         }
         for datagram in batch.iter() {
             let (Some(from), [step, token @ ..]) = (datagram.reply_addr(), datagram.data()) else {

@@ -14,6 +14,7 @@ mod common;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::thread;
+use std::time::Duration;
 
 use mmsg::{Ancillary, RecvBatch, prelude::*};
 use socket2::{Domain, SockRef, Socket, Type};
@@ -37,6 +38,7 @@ fn answer(socket: &UdpSocket) -> io::Result<()> {
     loop {
         if let Err(error) = socket.recv_into(&mut batch) {
             eprintln!("receive: {error}");
+            thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
         }
         // Answers only questions to the group: the socket also receives datagrams to this host.
         let asked = batch.iter().filter(|d| {

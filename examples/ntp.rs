@@ -51,6 +51,7 @@ pub fn serve(socket: &UdpSocket) -> io::Result<()> {
     loop {
         if let Err(error) = socket.recv_into(&mut batch) {
             eprintln!("receive: {error}");
+            thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
         }
         for request in &batch {
             let Some(mut answer) = answer(request.data(), request.meta().timestamp) else {

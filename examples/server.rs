@@ -12,6 +12,8 @@ use mmsg::{Ancillary, RecvBatch, prelude::*};
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
+    thread,
+    time::Duration,
 };
 
 mod common;
@@ -23,6 +25,7 @@ pub fn echo(socket: &UdpSocket) -> io::Result<()> {
     loop {
         if let Err(error) = socket.recv_into(&mut batch) {
             eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
+            thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
         }
         // Another echo server would answer the reply, and so on for ever.
         let clients = batch.iter().filter(|d| d.addr().is_some_and(|from| from.port() != port));

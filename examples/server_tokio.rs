@@ -9,8 +9,8 @@
 //! whatever they receive to a forged source.
 
 use mmsg::{Ancillary, RecvBatch, prelude::*};
-use std::{io, net::SocketAddr};
-use tokio::net::UdpSocket;
+use std::{io, net::SocketAddr, time::Duration};
+use tokio::{net::UdpSocket, time};
 
 mod common;
 
@@ -21,6 +21,7 @@ async fn echo(socket: &UdpSocket) -> io::Result<()> {
     loop {
         if let Err(error) = socket.recv_into(&mut batch).await {
             eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
+            time::sleep(Duration::from_secs(1)).await; // An error that lasts makes a line per second.
         }
         // Another echo server would answer the reply, and so on for ever.
         let clients = batch.iter().filter(|d| d.addr().is_some_and(|from| from.port() != port));

@@ -12,7 +12,7 @@ mod common;
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::{sync::Arc, thread};
+use std::{sync::Arc, thread, time::Duration};
 
 use mmsg::{Offload, RecvBatch, SendMsg, SendQueue, prelude::*};
 
@@ -29,6 +29,7 @@ fn encrypt(inside: &Socket, outside: &Socket, peer: SocketAddr, key: u64) -> io:
     for counter in 0u64.. {
         if let Err(error) = inside.recv_into(&mut batch) {
             eprintln!("receive: {error}");
+            thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
         }
         for (i, datagram) in batch.iter().enumerate() {
             let counter = ((counter << 16) + i as u64).to_be_bytes();
@@ -52,6 +53,7 @@ fn decrypt(outside: &Socket, inside: &Socket, dest: SocketAddr, key: u64) -> io:
     loop {
         if let Err(error) = outside.recv_into(&mut batch) {
             eprintln!("receive: {error}");
+            thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
         }
         let datagrams = batch.iter_mut().filter_map(|mut frame| {
             let (counter, payload) = frame.data_mut().split_first_chunk_mut()?;

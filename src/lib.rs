@@ -9,7 +9,7 @@
 //!
 //! ```no_run
 //! use mmsg::{Ancillary, RecvBatch, prelude::*};
-//! use std::{io, net::UdpSocket};
+//! use std::{io, net::UdpSocket, thread, time::Duration};
 //!
 //! fn echo(socket: &UdpSocket) -> io::Result<()> {
 //!     Ancillary::DEST.require(socket)?; // Replies leave from the address that was asked.
@@ -18,6 +18,7 @@
 //!     loop {
 //!         if let Err(error) = socket.recv_into(&mut batch) {
 //!             eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
+//!             thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
 //!         }
 //!         // Another echo server would answer the reply, and so on for ever.
 //!         let clients = batch.iter().filter(|d| d.addr().is_some_and(|from| from.port() != port));

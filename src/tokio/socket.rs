@@ -32,6 +32,8 @@ use crate::socket::{BatchSocket, is_temporary};
 ///
 /// ```
 /// use mmsg::{Ancillary, RecvBatch, prelude::*};
+/// use std::time::Duration;
+/// use tokio::time;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
@@ -43,6 +45,7 @@ use crate::socket::{BatchSocket, is_temporary};
 /// loop {
 ///     if let Err(error) = socket.recv_into(&mut batch).await {
 ///         eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
+///         time::sleep(Duration::from_secs(1)).await; // An error that lasts makes a line per second.
 ///     }
 ///     // Another echo server would answer the reply, and so on for ever.
 ///     let clients = batch.iter().filter(|d| d.addr().is_some_and(|from| from.port() != port));

@@ -21,6 +21,9 @@ mod recipes;
 mod requests;
 #[path = "../common/program.rs"]
 mod running;
+#[allow(dead_code)] // The other calls are denied in other test binaries.
+#[path = "../common/seccomp.rs"]
+mod seccomp;
 mod target;
 
 use std::time::Duration;

@@ -70,7 +70,10 @@ impl Echo {
             match socket.recv_into(&mut self.batch) {
                 Ok(_) => self.answer(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wait::Readable,
-                Err(error) => eprintln!("receive: {error}"),
+                Err(error) => {
+                    eprintln!("receive: {error}");
+                    thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
+                }
             }
             drained = self.batch.drained();
         }
