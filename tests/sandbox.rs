@@ -22,6 +22,7 @@ use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{Ancillary, AsSocket, Backend, BatchSocket, BatchSocketExt};
 use mmsg::{RecvBatch, RecvMsg, SendMsg, SendQueue};
 use seccomp::{RECVMMSG, RECVMSG, SENDMMSG, SENDMMSG_IS_A_LOOP, SENDMSG, SENDTO};
+use socket2::{Domain, SockRef, Socket, Type};
 
 /// The library chooses, which these tests check.
 const BACKEND: Option<Backend> = None;
@@ -233,6 +234,29 @@ fn a_policy_that_answers_with_an_icmp_error_ends_each_call() {
                 })?;
             }
         }
+        Ok(())
+    });
+}
+
+/// Half of a member would mislead: replies to one family would leave from any address.
+#[test]
+fn metadata_is_off_for_both_families_where_one_familys_options_are_refused() {
+    in_child("metadata_is_off_for_both_families_where_one_familys_options_are_refused", || {
+        let members = Ancillary::DEST | Ancillary::TOS | Ancillary::HOP_LIMIT;
+        let v4 = sockets::udp4();
+        let Some(dual) = sockets::dual_stack() else { return Ok(()) }; // No IPv6.
+        let only_v6 = Socket::new(Domain::IPV6, Type::DGRAM, None)?;
+        only_v6.set_only_v6(true)?;
+        seccomp::deny_level(libc::IPPROTO_IP, libc::EINVAL)?;
+        assert_eq!(members.enable(&v4).expect("a socket"), Ancillary::NONE);
+        assert_eq!(
+            (members | Ancillary::DROPPED).enable(&dual).expect("a socket"),
+            Ancillary::DROPPED
+        );
+        let error = Ancillary::DEST.require(&dual).expect_err("IPv4 has none");
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(!SockRef::from(&dual).recv_tclass_v6()?, "the other family's option is as before");
+        members.require(&only_v6).expect("it carries no IPv4");
         Ok(())
     });
 }

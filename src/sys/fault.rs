@@ -149,6 +149,7 @@ thread_local!(static V4_RULES: Cell<Option<V4Rules>> = const { Cell::new(None) }
 /// Makes this thread's calls follow another system's rules. `None` means this one's. Where IPv6 sockets take no IPv4 options,
 /// setting one fails.
 #[cfg(test)]
+#[cfg_attr(not(linux_like), allow(dead_code))] // The tests of the rules run on Linux.
 pub(crate) fn set_v4_rules(rules: Option<V4Rules>) {
     V4_RULES.set(rules);
 }
@@ -185,6 +186,7 @@ pub(super) fn count_question() {
 
 /// How often this thread asked for a socket's address since the last call of this.
 #[cfg(test)]
+#[cfg_attr(not(linux_like), allow(dead_code))] // The tests of the rules run on Linux.
 pub(crate) fn questions() -> usize {
     QUESTIONS.take()
 }
@@ -198,6 +200,7 @@ thread_local!(static JUDGE: RefCell<Option<Judge>> = const { RefCell::new(None) 
 
 /// Lets `judge` see each message that this thread's sends pass to the kernel.
 #[cfg(all(test, unix))]
+#[cfg_attr(not(linux_like), allow(dead_code))] // The tests of the rules run on Linux.
 pub(crate) fn judge_sends(judge: Option<Judge>) {
     JUDGE.set(judge);
 }

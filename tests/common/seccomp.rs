@@ -86,6 +86,16 @@ pub fn deny(calls: &[DeniedCall], errno: i32) -> io::Result<()> {
 ///
 /// If the system does not let this thread install a filter, or sets options by another call.
 pub fn deny_option(name: i32, errno: i32) -> io::Result<()> {
+    deny_setsockopt(FIRST_ARGUMENT + 16, name, errno)
+}
+
+/// The same for every option of this level.
+pub fn deny_level(level: i32, errno: i32) -> io::Result<()> {
+    deny_setsockopt(FIRST_ARGUMENT + 8, level, errno)
+}
+
+/// The same for every option with `value` as the argument at `at`.
+fn deny_setsockopt(at: u32, value: i32, errno: i32) -> io::Result<()> {
     if SOCKETCALL.is_some() {
         return Err(io::ErrorKind::Unsupported.into());
     }
@@ -98,9 +108,8 @@ pub fn deny_option(name: i32, errno: i32) -> io::Result<()> {
     let mut program = [
         load(NUMBER),
         if_is(libc::SYS_setsockopt as u32, 3),
-        // The third argument.
-        load(FIRST_ARGUMENT + 16),
-        if_is(name as u32, 1),
+        load(at),
+        if_is(value as u32, 1),
         answer(libc::SECCOMP_RET_ERRNO | errno as u32),
         answer(libc::SECCOMP_RET_ALLOW),
     ];
