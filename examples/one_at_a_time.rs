@@ -10,6 +10,9 @@
 //! others. The receive charges the whole batch to the budget of its task, so the task yields before the next batch. Sends go
 //! to the queue of `shared_sender.rs`; their errors are counted there. The program echoes 64 datagrams with two tasks.
 
+// The other example has its own.
+#![allow(clippy::duplicate_mod)]
+
 mod common;
 
 #[allow(dead_code, unused_imports)]

@@ -6,6 +6,8 @@
 //! `cargo build --workspace --all-features --bins --examples && cargo test --all-features --test servers`.
 
 #![cfg(target_os = "linux")]
+// Each example brings its own `common`.
+#![allow(clippy::duplicate_mod)]
 
 mod answers;
 mod attack;
