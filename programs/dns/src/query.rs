@@ -170,6 +170,11 @@ fn read_name(name: &mut Name, bytes: &[u8]) -> Option<usize> {
     }
 }
 
+/// Length of a name that is not compressed.
+pub fn plain_name(bytes: &[u8]) -> Option<usize> {
+    read_name(&mut Name { bytes: [0; LONGEST_NAME], len: 0 }, bytes)
+}
+
 /// A record outside the question section.
 struct Record<'a> {
     of_root: bool,

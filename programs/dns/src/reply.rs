@@ -1,6 +1,6 @@
 //! Writes an answer: header, question, records, EDNS.
 
-use crate::query::{HEADER, Query, Wrong};
+use crate::query::{HEADER, Query, Wrong, plain_name};
 use crate::zone::{CNAME, NS, RrSet, SOA, suffixes};
 
 /// The longest message (RFC 1035, section 4.2.2).
@@ -256,9 +256,9 @@ impl<'b, 'q> Reply<'b, 'q> {
 /// compressed (RFC 8945, section 5.3.2).
 fn unknown_key(tsig: &[u8]) -> Option<Vec<u8>> {
     const BADKEY: u8 = 17;
-    let (name, record) = tsig.split_at(suffixes(tsig).last()? + 1);
+    let (name, record) = tsig.split_at(plain_name(tsig)?);
     let data = record.get(10..)?;
-    let (algorithm, rest) = data.split_at(suffixes(data).last()? + 1);
+    let (algorithm, rest) = data.split_at(plain_name(data)?);
     let (time, rest) = rest.split_at_checked(8)?;
     let (len, rest) = rest.split_first_chunk()?;
     let id = rest.get(u16::from_be_bytes(*len).into()..)?.get(..2)?;

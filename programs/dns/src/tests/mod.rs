@@ -254,6 +254,10 @@ fn a_signature_by_an_unknown_key_is_said_to_be_one() {
     // Without a signature; error 17 (BADKEY).
     record.extend([0, 0, 1, 2, 3, 4, 1, 44, 0, 0, 0x12, 0x34, 0, 17, 0, 0]);
     assert!(back.ends_with(&record), "{back:?}");
+    // A compressed name cannot be repeated.
+    let compressed = [&bytes[..34], &[0xc0, 12], &bytes[39..]].concat();
+    let back = answered(&compressed).expect("it is answered");
+    assert_eq!((back[3] & 0xf, back[11]), (9, 0));
     // The signature must be the last record, and whole.
     let cut = &bytes[..bytes.len() - 1];
     assert_eq!(answered(cut).expect("it is answered")[3] & 0xf, 1);
