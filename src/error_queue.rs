@@ -18,7 +18,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket, Flags};
 /// The queue fills once [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) or
 /// [`Ancillary::SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Call this whenever `poll` or epoll reports an
 /// error on the socket, or from time to time, until it returns fewer than `reports.len()`: `poll` and epoll report the
-/// error until the queue is empty.
+/// error until the queue is empty. tokio has `AsyncBatchSocket::drain_errors`, mio's events have `is_error`, and without a
+/// runtime `rustix::event::poll` waits with no events asked for, since it reports `PollFlags::ERR` always.
 ///
 /// With `ERRORS` on, the next call on the socket fails with the error, too. The crate repeats that call up to 16 times if it
 /// was a send whose message has a destination, or a receive on an unconnected socket: the error is probably about another
