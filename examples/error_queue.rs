@@ -31,7 +31,7 @@ fn main() -> common::Result {
 
     // On loopback, Linux 6.5 and later has the errors ready when the send returns. Otherwise wait for them with
     // `poll` (POLLERR). Drain the queue until it is empty: `poll` reports an error until then.
-    let mut reports = [Report::default(); 16];
+    let mut reports = [Report::EMPTY; 16];
     loop {
         let count = drain_errors(&socket, &mut reports)?;
         for report in &reports[..count] {

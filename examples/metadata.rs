@@ -39,7 +39,7 @@ fn main() -> common::Result {
         for datagram in &batch {
             left -= 1;
             let (text, meta) = (String::from_utf8_lossy(datagram.data()), datagram.meta());
-            println!("{text}: ECN {:?}, to {:?}", meta.ecn(), meta.destination);
+            println!("{text}: ECN {:?}, to {:?}", meta.ecn(), meta.dest);
             if let Some(age) =
                 meta.timestamp.and_then(|at| SystemTime::now().duration_since(at).ok())
             {

@@ -41,9 +41,9 @@ fn answer(socket: &UdpSocket) -> io::Result<()> {
             thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
         }
         // Answers only questions to the group: the socket also receives datagrams to this host.
-        let asked = batch.iter().filter(|d| {
-            d.meta().destination == Some(GROUP.into()) && d.meta().hop_limit == Some(255)
-        });
+        let asked = batch
+            .iter()
+            .filter(|d| d.meta().dest == Some(GROUP.into()) && d.meta().hop_limit == Some(255));
         let answers = asked.filter_map(|question| Some(question.reply(b"here")?.by_interface()));
         socket.send_each(answers, |_, error| eprintln!("answer: {error}"))?;
     }

@@ -10,9 +10,7 @@ use crate::recv::msg::{self, RecvMsg};
 use crate::send::coalesce::{GsoBatch, Segmenting};
 use crate::send::msg::SendMsg;
 use crate::send::prepare::prepare;
-use crate::sys::{
-    self, AsSocket, BorrowedSocket, Flags, MAX_BATCH, Received, RecvStorage, SendStorage,
-};
+use crate::sys::{self, BorrowedSocket, Flags, MAX_BATCH, Received, RecvStorage, SendStorage};
 
 /// The maximum bytes of payload that one call copies; a call with more to copy ends with a count. The copies stay in the
 /// processor's cache until the kernel reads them.
@@ -26,29 +24,40 @@ pub(crate) const MAX_COPIES: usize = 128 << 10;
 /// touches up to 200.
 ///
 /// ```
+/// # #[cfg(unix)] {
 /// use mmsg::{Flags, MmsgBuf, RecvMsg, SendMsg};
+/// use std::os::fd::AsFd; // On Windows `AsSocket`, for `as_socket`.
 /// # use std::net::UdpSocket;
 /// # let (a, b) = (UdpSocket::bind("[::1]:0")?, UdpSocket::bind("[::1]:0")?);
 /// # let to = b.local_addr()?;
 /// let mut arena = MmsgBuf::new();
-/// let sent = arena.send(&a, &[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")], Flags::NONE)?;
+/// let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
+/// let sent = arena.send(a.as_fd(), &msgs, Flags::NONE)?;
 /// let mut memory = [[0; 1500]; 4];
 /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
-/// let received = arena.recv(&b, &mut msgs, Flags::NONE)?;
+/// let received = arena.recv(b.as_fd(), &mut msgs, Flags::NONE)?;
 /// # assert_eq!(sent, 2);
 /// assert_eq!(msgs[0].data(), b"one");
+/// # }
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// `MmsgBuf` ignores an [`Offload`](crate::Offload): no GSO, no counters. With GRO on, give each message 65,535 bytes.
+/// It takes a descriptor and calls the kernel: without GSO, without counters. With GRO on, give each message 65,535 bytes. An
+/// [`Offload`](crate::Offload) in its place does not compile:
+///
+/// ```compile_fail,E0308
+/// let offload = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+/// mmsg::MmsgBuf::new().send(&offload, &[], mmsg::Flags::NONE).unwrap();
+/// ```
 ///
 /// An arena can move to another thread, but not while it is borrowed:
 ///
 /// ```compile_fail,E0505
+/// # use std::os::fd::AsFd;
 /// let mut arena = mmsg::MmsgBuf::new();
 /// let in_use = &mut arena;
 /// std::thread::spawn(move || drop(arena));
-/// in_use.recv(&std::net::UdpSocket::bind("127.0.0.1:0").unwrap(), &mut [], mmsg::Flags::NONE);
+/// in_use.recv(std::net::UdpSocket::bind("127.0.0.1:0").unwrap().as_fd(), &mut [], mmsg::Flags::NONE);
 /// ```
 #[doc(alias("mmsghdr", "recvmmsg", "sendmmsg", "MultiHeaders"))]
 #[derive(Debug)]
@@ -88,11 +97,11 @@ impl MmsgBuf {
     #[doc(alias = "ReadBatch")]
     pub fn recv(
         &mut self,
-        socket: &impl AsSocket,
+        socket: BorrowedSocket<'_>,
         msgs: &mut [RecvMsg<'_>],
         flags: Flags,
     ) -> io::Result<usize> {
-        self.recv_on(sys::borrow(socket), msgs, flags).map(|received| received.count)
+        self.recv_on(socket, msgs, flags).map(|received| received.count)
     }
 
     /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch). Returns how many the kernel
@@ -104,14 +113,14 @@ impl MmsgBuf {
     #[doc(alias = "WriteBatch")]
     pub fn send(
         &mut self,
-        socket: &impl AsSocket,
+        socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
         flags: Flags,
     ) -> io::Result<usize> {
         if flags.contains(Flags::PEEK) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "PEEK is for receives"));
         }
-        self.send_on(sys::borrow(socket), msgs, flags)
+        self.send_on(socket, msgs, flags)
     }
 
     #[inline]

@@ -58,7 +58,10 @@ use crate::sys::{self, AsSocket, BorrowedSocket, Flags};
 /// The system's error. `Unsupported`, and nothing is taken from the socket, if it has no error queue:
 /// Linux and Android have it, for UDP, TCP, ICMP and raw sockets.
 #[doc(alias("MSG_ERRQUEUE", "IP_RECVERR"))]
-pub fn drain_errors(socket: &impl AsSocket, reports: &mut [Report]) -> io::Result<usize> {
+pub fn drain_errors(
+    socket: &(impl AsSocket + ?Sized),
+    reports: &mut [Report],
+) -> io::Result<usize> {
     let socket = sys::borrow(socket);
     // A socket without an error queue would ignore the flag and return its data.
     if !sys::has_error_queue(socket)? {

@@ -2,7 +2,7 @@
 //!
 //! New here? The [`guide`] has a cookbook by kind of program and says what to choose. The [`prelude`] has the traits to import.
 //!
-//! [`BatchSocket`] adds batch calls to the UDP and Unix datagram sockets of std, socket2 and mio, and to others through their
+//! [`BatchSocket`] adds batch calls to the UDP and Unix datagram sockets of std and mio, and to others, such as socket2's, through their
 //! descriptor. [`AsyncBatchSocket`] adds them to tokio's sockets, as futures. The calls use `recvmmsg` and `sendmmsg` where
 //! the system has them. On macOS, iOS, NetBSD and Windows each system call moves one; [`Backend::current`] says which calls
 //! are in use.
@@ -144,6 +144,7 @@ mod arena;
 pub mod error_queue;
 pub mod errors;
 mod events;
+#[cfg(any(doc, doctest))]
 pub mod guide;
 pub mod offload;
 pub mod options;
@@ -196,7 +197,7 @@ pub use send::queue::SendQueue;
 pub use socket::{BatchSocket, BatchSocketExt};
 /// Borrows a socket: std's [`AsFd`](std::os::fd::AsFd) on Unix, std's `AsSocket` on Windows.
 ///
-/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors), [`MmsgBuf`] and [`Offload`] accept
+/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors) and [`Offload`] accept
 /// every type that implements it: the sockets of std, socket2, mio and tokio, `Offload` itself, and references, `Box`, `Rc`
 /// and `Arc` of these.
 ///

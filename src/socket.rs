@@ -40,14 +40,14 @@ pub(crate) use implementations::forward;
 /// | type | from |
 /// |---|---|
 /// | `UdpSocket`; on Unix `UnixDatagram` | std; mio, with the feature `mio` |
-/// | `Socket` | socket2 |
 /// | `BorrowedFd`, `OwnedFd`; on Windows `BorrowedSocket`, `OwnedSocket` | std |
 /// | [`Offload`](crate::Offload), [`OffloadState::on`](crate::offload::OffloadState::on) a socket | this crate |
-/// | `&T`, `Box<T>`, `Rc<T>`, `Arc<T>` | of each `T: BatchSocket`, also `dyn BatchSocket` |
+/// | `&T`, `&mut T`, `Box<T>`, `Rc<T>`, `Arc<T>` | of each `T: BatchSocket`, also `dyn BatchSocket` |
 ///
-/// Use any other UDP or Unix datagram socket by its descriptor: `socket.as_fd().recv_into(&mut batch)`, on Windows
-/// `socket.as_socket()`. Other families are untested, and packet sockets fail (`EINVAL`). tokio's sockets implement
+/// Use any other UDP or Unix datagram socket, such as socket2's, by its descriptor: `socket.as_fd().recv_into(&mut batch)`,
+/// on Windows `socket.as_socket()`; or make it a `UdpSocket` by `from`. Other families are untested, and packet sockets fail (`EINVAL`). tokio's sockets implement
 /// `AsyncBatchSocket` instead (feature `tokio`). To replace a socket in tests, implement the two required methods.
+/// A type that wraps a socket should forward the provided ones, too: they receive at most 16 messages per call.
 ///
 /// Stream sockets do not implement the trait: a send may count half a message as sent, and a receive finds no
 /// boundaries. Pass descriptors of datagram sockets only.
@@ -99,7 +99,7 @@ pub(crate) use implementations::forward;
     label = "this type has no batch calls",
     note = "tokio's sockets: `cargo add mmsg --features tokio`, `use mmsg::prelude::*;` and `.await` each call",
     note = "mio's sockets: `cargo add mmsg --features mio`",
-    note = "other datagram sockets, but no streams: call through the descriptor, `socket.as_fd().recv_into(&mut batch)`, on Windows `socket.as_socket()`"
+    note = "socket2's and other datagram sockets, but no streams: call through the descriptor, `socket.as_fd().recv_into(&mut batch)`, on Windows `socket.as_socket()`"
 )]
 pub trait BatchSocket {
     /// Receives messages into `msgs`, in order: waits for the first, and takes the others that are there. Returns how

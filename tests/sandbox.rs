@@ -206,7 +206,7 @@ fn a_policy_that_answers_with_an_icmp_error_ends_each_call() {
                 let one_more = socket.try_clone().expect("a descriptor");
                 let is_over = AtomicBool::new(false);
                 let reports = || {
-                    let mut reports = [Report::default(); 4];
+                    let mut reports = [Report::EMPTY; 4];
                     while !is_over.load(Ordering::Relaxed) {
                         let _ = socket.send_to(b"nobody is there", closed);
                         drain_errors(&socket, &mut reports).expect("no filter is on this thread");

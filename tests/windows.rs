@@ -40,9 +40,9 @@ fn the_destination_and_the_interface_arrive() {
     for socket in sockets() {
         assert_eq!(Ancillary::DEST.enable(&socket).expect("it is set"), Ancillary::DEST);
         let meta = metadata(&socket, SendMeta::new());
-        assert_eq!(meta.destination, Some(addr(&socket).ip()));
+        assert_eq!(meta.dest, Some(addr(&socket).ip()));
         assert!(meta.interface.is_some_and(|index| index > 0), "{meta:?}");
-        assert_eq!(meta.reply_meta().source, meta.destination);
+        assert_eq!(meta.reply_meta().source, meta.dest);
     }
 }
 
@@ -81,7 +81,7 @@ fn a_reply_leaves_from_the_address_that_was_asked() {
     for socket in sockets() {
         let _ = Ancillary::DEST.enable(&socket).expect("it is set");
         let meta = metadata(&socket, SendMeta::new());
-        assert_eq!(metadata(&socket, meta.reply_meta()).destination, meta.destination);
+        assert_eq!(metadata(&socket, meta.reply_meta()).dest, meta.dest);
     }
 }
 
@@ -97,11 +97,11 @@ fn a_dual_stack_socket_reports_both_families() {
         let mut batch = RecvBatch::new(1, 64);
         socket.recv_into(&mut batch).expect("one is there");
         let datagram = batch.iter().next().expect("one datagram");
-        if datagram.meta().destination.is_none() && ip.is_ipv4() && is_wine() {
+        if datagram.meta().dest.is_none() && ip.is_ipv4() && is_wine() {
             skip("a_dual_stack_socket_reports_both_families", "Wine reports IPv6 alone");
             continue;
         }
-        let destination = datagram.meta().destination.map(|ip| ip.to_canonical());
+        let destination = datagram.meta().dest.map(|ip| ip.to_canonical());
         assert_eq!(destination, Some(ip));
         assert!(datagram.meta().hop_limit.is_some());
         let reply = datagram.reply(b"reply").expect("it has a source");
@@ -117,7 +117,7 @@ fn options_that_windows_lacks_are_unsupported() {
     let socket = udp4();
     let all = Ancillary::TIMESTAMP | Ancillary::DROPPED | Ancillary::ERRORS | Ancillary::GRO;
     assert_eq!(all.enable(&socket).expect("no error of the socket"), Ancillary::NONE);
-    let meta = SendMeta::new().with_transmit_time(1);
+    let meta = SendMeta::new().with_transmit_time(std::time::Duration::from_nanos(1));
     let late = SendMsg::to(addr(&socket), b"late").with_meta(&meta);
     let error = socket.send_batch(&[late]).expect_err("no transmit times");
     assert_eq!(error.kind(), io::ErrorKind::Unsupported);
@@ -167,7 +167,7 @@ fn a_truncated_datagram_says_so_and_has_what_fits() {
             assert_eq!(socket.recv_into(&mut batch).expect("one is there"), 1);
             let datagram = batch.iter().next().expect("one datagram");
             assert_eq!((datagram.data(), datagram.truncated()), expected);
-            assert!(datagram.meta().destination.is_some());
+            assert!(datagram.meta().dest.is_some());
             assert_eq!(datagram.addr(), Some(addr(&socket)));
         }
     }

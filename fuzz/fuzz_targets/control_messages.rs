@@ -75,5 +75,5 @@ fn read(control: &[u8]) {
     assert_ne!(meta.segment_size, Some(0));
     assert_eq!(meta.ecn().is_some(), meta.tos.is_some());
     let reply = meta.reply_meta();
-    assert!([None, meta.destination, meta.local].contains(&reply.source));
+    assert!([None, meta.dest, meta.local].contains(&reply.source));
 }

@@ -33,7 +33,7 @@ pub struct RecvMeta {
     /// report it as IPv4.
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, the BSDs, Windows.
     #[doc(alias("ipi_addr", "ipi6_addr", "IP_PKTINFO", "pktinfo"))]
-    pub destination: Option<IpAddr>,
+    pub dest: Option<IpAddr>,
     /// This host's own address for the message: equal to `destination`, or for IPv4 multicast and
     /// broadcast the address to reply from (`ipi_spec_dst`). `None` for IPv6 multicast. In the same form as `destination`.
     /// The address may belong to another interface than `interface` (weak host model).
@@ -83,7 +83,7 @@ pub struct RecvMeta {
 
 impl RecvMeta {
     pub(crate) const NONE: Self = Self {
-        destination: None,
+        dest: None,
         local: None,
         interface: None,
         tos: None,
@@ -143,7 +143,7 @@ impl RecvMeta {
     ///
     /// The reply's source is [`local`](Self::local), so replies to broadcast and multicast messages
     /// leave from this host's own address. If the system does not report `local`, the source is
-    /// [`destination`](Self::destination), unless that is a multicast address or 255.255.255.255. A
+    /// [`dest`](Self::dest), unless that is a multicast address or 255.255.255.255. A
     /// network's broadcast address, such as 192.0.2.255, cannot be recognized: a socket that receives
     /// on one must clear the source. A link-local source also sets the interface; for any other,
     /// [`by_interface`](crate::SendMsg::by_interface) does, if you ask for it.
@@ -166,7 +166,7 @@ impl RecvMeta {
     #[must_use]
     pub fn reply_meta(&self) -> SendMeta {
         let source = self.local.or_else(|| {
-            self.destination.filter(|ip| {
+            self.dest.filter(|ip| {
                 let ip = ip.to_canonical();
                 !ip.is_multicast() && ip != Ipv4Addr::BROADCAST
             })
@@ -224,13 +224,12 @@ impl RecvMeta {
             // NetBSD and Windows: destination, interface.
             numbers::PKTINFO_V4 => {
                 let Some([d0, d1, d2, d3, index @ ..]) = exactly::<8>(data) else { return };
-                self.destination = Some(Ipv4Addr::new(d0, d1, d2, d3).into());
+                self.dest = Some(Ipv4Addr::new(d0, d1, d2, d3).into());
                 (self.local, self.interface) = (None, interface(index));
             }
             numbers::DSTADDR_V4 => {
                 // A `struct in_pktinfo` holds the same address.
-                self.destination =
-                    self.destination.or_else(|| Some(Ipv4Addr::from(exactly(data)?).into()));
+                self.dest = self.dest.or_else(|| Some(Ipv4Addr::from(exactly(data)?).into()));
             }
             numbers::ECN_V4 | numbers::ECN_V6 => self.tos = self.tos.or(byte(data)),
             numbers::TTL | numbers::HOP_LIMIT => self.hop_limit = byte(data).or(self.hop_limit),
@@ -263,7 +262,7 @@ impl RecvMeta {
     fn set_pktinfo_v4(&mut self, data: &[u8]) {
         let Some([i0, i1, i2, i3, l0, l1, l2, l3, dest @ ..]) = exactly::<12>(data) else { return };
         let local = Ipv4Addr::new(l0, l1, l2, l3);
-        self.destination = Some(Ipv4Addr::from(dest).into());
+        self.dest = Some(Ipv4Addr::from(dest).into());
         self.local = if local.is_unspecified() { None } else { Some(local.into()) };
         self.interface = interface([i0, i1, i2, i3]);
     }
@@ -277,7 +276,7 @@ impl RecvMeta {
     fn set_pktinfo_v6(&mut self, data: &[u8]) {
         let Some([ip @ .., i0, i1, i2, i3]) = exactly::<20>(data) else { return };
         let dest = Ipv6Addr::from(ip);
-        self.destination = Some(dest.into());
+        self.dest = Some(dest.into());
         self.interface = interface([i0, i1, i2, i3]).or(self.interface);
         self.local = match (dest.to_ipv4_mapped(), self.local) {
             (None, _) => (!dest.is_multicast()).then_some(dest.into()),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use super::invalid;
 use super::sys::numbers::{self, CmsgType, SourceRule};
@@ -47,12 +48,12 @@ pub struct SendMeta {
     /// Time to live (IPv4, 1 to 255) or hop limit (IPv6), also of multicast. Linux, Android, Windows; others for IPv6.
     #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     pub hop_limit: Option<u8>,
-    /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock). The send fails with
+    /// When to send, by the socket's [`TransmitClock`](crate::TransmitClock). The send fails with
     /// `EINVAL` until [`select`](crate::TransmitClock::select) is called. Linux 4.19, where the device has the queueing
     /// discipline `fq` or `etf`. Under any other, and on loopback, which has none, the message leaves at once, without
     /// an error.
     #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
-    pub transmit_time: Option<u64>,
+    pub transmit_time: Option<Duration>,
     /// The number of the datagram's transmit timestamp, instead of the running count
     /// ([`Event::Sent`](crate::error_queue::Event::Sent), `SCM_TS_OPT_ID`). The count skips such datagrams. The send
     /// fails with `EINVAL` unless [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Linux 6.13.
@@ -129,20 +130,21 @@ impl SendMeta {
         self
     }
 
-    /// Sets the transmit time, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
+    /// Sets the transmit time, by the socket's [`TransmitClock`](crate::TransmitClock).
     ///
     /// ```
     /// use mmsg::{SendMeta, TransmitClock};
+    /// use std::time::Duration;
     /// # if !cfg!(target_os = "linux") { return Ok(()); }
-    /// let in_a_millisecond = TransmitClock::Monotonic.now()? + 1_000_000;
+    /// let in_a_millisecond = TransmitClock::Monotonic.now()? + Duration::from_millis(1);
     /// let meta = SendMeta::new().with_transmit_time(in_a_millisecond);
     /// # assert!(meta.transmit_time.is_some());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     #[must_use]
-    pub const fn with_transmit_time(mut self, nanoseconds: u64) -> Self {
-        self.transmit_time = Some(nanoseconds);
+    pub const fn with_transmit_time(mut self, time: Duration) -> Self {
+        self.transmit_time = Some(time);
         self
     }
 
@@ -185,6 +187,8 @@ impl SendMeta {
             writer.append_pktinfo(source, interface)?;
         }
         if let Some(time) = transmit_time {
+            // In nanoseconds, of which 64 bits hold 584 years.
+            let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
             writer.append("transmit_time", numbers::TXTIME, &time.to_ne_bytes())?;
         }
         if let Some(id) = timestamp_id {

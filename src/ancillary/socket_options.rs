@@ -35,7 +35,7 @@ impl Ancillary {
     ///
     /// An error about the socket itself, such as `EBADF`.
     #[doc(alias = "setsockopt")]
-    pub fn enable(self, socket: &impl AsSocket) -> io::Result<Self> {
+    pub fn enable(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<Self> {
         let socket = sys::borrow(socket);
         let families = sys::families(socket)?;
         let has_error_queue = sys::has_error_queue(socket)?;
@@ -81,7 +81,7 @@ impl Ancillary {
     /// `Unsupported`, which names the missing members; the others are on. An error about the socket itself,
     /// such as `EBADF`.
     #[doc(alias = "setsockopt")]
-    pub fn require(self, socket: &impl AsSocket) -> io::Result<()> {
+    pub fn require(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<()> {
         let missing = self.without(self.enable(socket)?);
         if missing == Self::NONE {
             return Ok(());

@@ -32,7 +32,7 @@ impl TransmitClock {
     ///
     /// `Unsupported` if the platform or the type of socket has no transmit times; else the system's
     /// error.
-    pub fn select(self, socket: &impl AsSocket) -> io::Result<()> {
+    pub fn select(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<()> {
         let socket = sys::borrow(socket);
         if !has_transmit_times(socket)? {
             return Err(unsupported("the socket does not support transmit times"));
@@ -42,16 +42,17 @@ impl TransmitClock {
         sys::set_option_bytes(socket, numbers::TXTIME, value.as_flattened())
     }
 
-    /// The current time of this clock in nanoseconds. Add a delay to make a transmit time.
+    /// The current time of this clock, since its start. Add a delay to make a transmit time.
     ///
     /// ```no_run
     /// use mmsg::{BatchSocket, SendMeta, SendMsg, TransmitClock};
+    /// use std::time::Duration;
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// # let to = socket.local_addr()?;
     /// TransmitClock::Monotonic.select(&socket)?;
     /// let now = TransmitClock::Monotonic.now()?;
-    /// // A frame's packets, 200 microseconds apart.
-    /// let metas = [0, 1, 2].map(|i| SendMeta::new().with_transmit_time(now + i * 200_000));
+    /// let gap = Duration::from_micros(200); // Between the packets of a frame.
+    /// let metas = [0, 1, 2].map(|i| SendMeta::new().with_transmit_time(now + i * gap));
     /// let msgs = metas.each_ref().map(|meta| SendMsg::to(to, b"packet").with_meta(meta));
     /// socket.send_batch(&msgs)?;
     /// # Ok::<(), std::io::Error>(())
@@ -61,15 +62,14 @@ impl TransmitClock {
     ///
     /// `Unsupported` on platforms without transmit times.
     #[doc(alias("clock_gettime", "CLOCK_MONOTONIC", "CLOCK_TAI"))]
-    pub fn now(self) -> io::Result<u64> {
+    pub fn now(self) -> io::Result<Duration> {
         if numbers::TXTIME.is_none() {
             return Err(unsupported("this platform does not support transmit times"));
         }
-        // 64 bits hold the nanoseconds of 584 years.
-        sys::clock_time(self.number()).map(|time| time.as_nanos() as u64)
+        sys::clock_time(self.number())
     }
 
-    /// The time of this clock at `instant`, in nanoseconds, for programs that keep `Instant`s.
+    /// The time of this clock at `instant`, for programs that keep `Instant`s.
     ///
     /// ```no_run
     /// use mmsg::{SendMeta, TransmitClock};
@@ -82,12 +82,11 @@ impl TransmitClock {
     /// # Errors
     ///
     /// `Unsupported` on platforms without transmit times.
-    pub fn at(self, instant: Instant) -> io::Result<u64> {
+    pub fn at(self, instant: Instant) -> io::Result<Duration> {
         let (clock, now) = (self.now()?, Instant::now());
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let (later, earlier) =
             (instant.saturating_duration_since(now), now.saturating_duration_since(instant));
-        Ok(clock.saturating_add(nanos(later)).saturating_sub(nanos(earlier)))
+        Ok(clock.saturating_add(later).saturating_sub(earlier))
     }
 
     /// `CLOCK_MONOTONIC` and `CLOCK_TAI` (include/uapi/linux/time.h).

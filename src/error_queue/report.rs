@@ -21,7 +21,7 @@ use crate::sys::{self, ControlMessages, numbers};
 /// assert_eq!(max_packet(&Report::EMPTY), None);
 /// ```
 #[doc(alias("sock_extended_err", "MSG_ERRQUEUE", "IP_RECVERR", "IPV6_RECVERR"))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// What happened.
@@ -63,6 +63,7 @@ pub enum Event {
     /// The hop limit was exceeded (ICMP time exceeded).
     TimeExceeded,
     /// The datagram was sent ([`Ancillary::SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP)).
+    #[non_exhaustive]
     Sent {
         /// The message's [`timestamp_id`](crate::SendMeta::timestamp_id), or the datagram's number, counted on
         /// this socket from 0 since timestamps were turned on.

@@ -78,9 +78,9 @@ counters! {
     rejected_unsupported,
     /// GSO batches that the kernel rejected for the size of their segments (`EMSGSIZE`, `EINVAL`).
     rejected_size,
-    /// Datagrams dropped from messages with explicit segment sizes: the socket took earlier datagrams of the message,
-    /// but not these.
-    dropped,
+    /// Datagrams of messages with explicit segment sizes that were not sent: the socket took earlier datagrams of the
+    /// message, but not these.
+    unsent,
     /// Datagrams received; each segment of a coalesced message counts.
     received,
     /// Bytes of payload in them.
@@ -192,7 +192,7 @@ mod tests {
     fn the_iterator_has_every_field_by_its_name() {
         let running = AtomicCounters::default();
         running.sent(&[GsoBatch { messages: 3, bytes: 7, segment: 3 }, GsoBatch::single(5)]);
-        add(&running.dropped, 9);
+        add(&running.unsent, 9);
         let counters = running.snapshot();
         assert_eq!((counters.sent, counters.sent_batches, counters.sent_segments), (4, 1, 3));
         let pairs: Vec<_> =

@@ -247,7 +247,7 @@ impl Call<'_> {
                 };
             }
             if taken == 0 {
-                add(&self.state.counters.dropped, all - sent);
+                add(&self.state.counters.unsent, all - sent);
                 return Offered { messages: 1, end: End::Full };
             }
             sent += taken;

@@ -51,7 +51,7 @@ impl OffloadState {
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// # let to = socket.local_addr()?;
     /// let offload = Offload::new(socket)?;
-    /// let socket = offload.on(offload.get_ref()); // What `offload` itself does in each call.
+    /// let socket = offload.state().on(offload.get_ref()); // What `offload` itself does in each call.
     /// assert_eq!(socket.send_batch(&[SendMsg::to(to, b"hello")])?, 1);
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -91,7 +91,7 @@ impl OffloadState {
     /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
     /// # client.send_to(b"hello", socket.get_ref().local_addr()?)?;
-    /// socket.disable_gro(socket.get_ref())?;
+    /// socket.disable_gro()?;
     /// socket.recv_into(&mut RecvBatch::new(64, 1500))?;
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -174,7 +174,7 @@ impl OffloadState {
     /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
     /// let msg = SendMsg::to(socket.get_ref().local_addr()?, b"hello");
     /// socket.send_batch(&[msg.with_ecn(Ecn::Ect0)])?;
-    /// assert!(socket.sends_tos());
+    /// assert!(socket.state().sends_tos());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
@@ -224,7 +224,7 @@ sys::impl_as_socket!(['a] SocketWithState<'a>, |both| both.socket);
 impl SocketWithState<'_> {
     /// Receives into the free slots, and counts what came.
     fn add_to(&self, batch: &mut RecvBatch, flags: Flags) -> io::Result<Received> {
-        self.state.check_capacity(|| Some(batch.slot_len()))?;
+        self.state.check_capacity(|| (batch.slots() > 0).then(|| batch.slot_len()))?;
         let before = batch.message_count();
         let result = batch.recv(self.socket, flags);
         let mut totals = RecvTotals::default();

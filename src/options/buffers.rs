@@ -34,7 +34,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 ///
 /// The system's error, if it accepts no size.
 #[doc(alias("SO_RCVBUF", "SO_RCVBUFFORCE"))]
-pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
+pub fn set_recv_buffer(socket: &(impl AsSocket + ?Sized), bytes: usize) -> io::Result<usize> {
     let (set, get) = (Socket::set_recv_buffer_size, Socket::recv_buffer_size);
     set_largest(("receive", numbers::RECV_BUFFER_FORCED), sys::borrow(socket), bytes, set, get)
 }
@@ -61,7 +61,7 @@ pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
 ///
 /// The system's error, if it accepts no size.
 #[doc(alias("SO_SNDBUF", "SO_SNDBUFFORCE"))]
-pub fn set_send_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
+pub fn set_send_buffer(socket: &(impl AsSocket + ?Sized), bytes: usize) -> io::Result<usize> {
     let (set, get) = (Socket::set_send_buffer_size, Socket::send_buffer_size);
     set_largest(("send", numbers::SEND_BUFFER_FORCED), sys::borrow(socket), bytes, set, get)
 }

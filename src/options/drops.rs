@@ -30,7 +30,7 @@ use crate::sys::{self, AsSocket, numbers};
 ///
 /// `Unsupported` on other platforms than Linux and Android; else the system's error.
 #[doc(alias("SO_MEMINFO", "SK_MEMINFO_DROPS", "SO_RXQ_OVFL"))]
-pub fn dropped(socket: &impl AsSocket) -> io::Result<u32> {
+pub fn dropped(socket: &(impl AsSocket + ?Sized)) -> io::Result<u32> {
     // `SK_MEMINFO_DROPS` is the last of the `SK_MEMINFO_VARS` (include/uapi/linux/sock_diag.h).
     let [.., a, b, c, d] = sys::option_bytes::<36>(sys::borrow(socket), numbers::MEMINFO)?;
     Ok(u32::from_ne_bytes([a, b, c, d]))

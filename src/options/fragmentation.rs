@@ -56,7 +56,7 @@ impl Fragmentation {
     /// # Errors
     ///
     /// `Unsupported` if the platform has no such option for the socket's family; else the system's error.
-    pub fn set(self, socket: &impl AsSocket) -> io::Result<()> {
+    pub fn set(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<()> {
         let socket = sys::borrow(socket);
         let families = sys::families(socket)?;
         let set = |name| sys::set_option(socket, name, numbers::FRAGMENTATION[self as usize]);
@@ -96,10 +96,10 @@ impl Fragmentation {
 ///
 /// `NotConnected`; `Unsupported` on Apple's systems and the BSDs; else the system's error.
 #[doc(alias("IP_MTU", "IPV6_MTU"))]
-pub fn path_mtu(socket: &impl AsSocket) -> io::Result<usize> {
+pub fn path_mtu(socket: &(impl AsSocket + ?Sized)) -> io::Result<u32> {
     let socket = sys::borrow(socket);
     let Some(peer) = sys::peer(socket) else { return Err(io::ErrorKind::NotConnected.into()) };
     let name = if peer.ip().to_canonical().is_ipv4() { numbers::MTU_V4 } else { numbers::MTU_V6 };
     let mtu = sys::option(socket, name)?;
-    Ok(usize::try_from(mtu).unwrap_or(0))
+    Ok(u32::try_from(mtu).unwrap_or(0))
 }

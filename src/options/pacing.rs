@@ -23,7 +23,10 @@ use crate::sys::{self, AsSocket};
 ///
 /// `Unsupported` on other platforms than Linux and Android; else the system's error.
 #[doc(alias = "SO_MAX_PACING_RATE")]
-pub fn set_max_pacing_rate(socket: &impl AsSocket, bytes_a_second: Option<u64>) -> io::Result<()> {
+pub fn set_max_pacing_rate(
+    socket: &(impl AsSocket + ?Sized),
+    bytes_a_second: Option<u64>,
+) -> io::Result<()> {
     // An unsigned long for the kernel, with all bits set for no limit (sk_setsockopt in net/core/sock.c).
     let rate = bytes_a_second
         .map_or(usize::MAX, |rate| usize::try_from(rate).unwrap_or(usize::MAX).min(usize::MAX - 1));

@@ -324,6 +324,7 @@ impl RecvBatch {
     /// let message = batch.message(0).expect("one was pushed");
     /// assert_eq!((message.data(), message.truncated()), (&b"hell"[..], true));
     /// ```
+    #[must_use = "a full batch takes no message"]
     pub fn push(&mut self, source: Option<SocketAddr>, data: &[u8], meta: RecvMeta) -> bool {
         if self.len == self.slots() {
             return false;
@@ -389,6 +390,21 @@ impl RecvBatch {
         self.len += received.count;
         self.drained = received.drained;
         Ok(received)
+    }
+}
+
+impl Default for RecvBatch {
+    /// No slots and no memory: a stand-in where no receive is meant, such as a disabled branch of `select!`. A receive into
+    /// it returns 0.
+    ///
+    /// ```
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let mut batch = mmsg::RecvBatch::default();
+    /// assert_eq!((batch.slots(), mmsg::BatchSocket::recv_into(&socket, &mut batch)?), (0, 0));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    fn default() -> Self {
+        Self { slots: Slots::empty(), len: 0, drained: false, metas: Vec::new() }
     }
 }
 

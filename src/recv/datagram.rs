@@ -44,7 +44,7 @@ impl<'a> Origin<'a> {
             },
         };
         // A socket without this metadata pays for one comparison.
-        let has_source = self.meta.destination.is_some() || self.meta.local.is_some();
+        let has_source = self.meta.dest.is_some() || self.meta.local.is_some();
         Some(if has_source { msg.with_reply(self.meta) } else { msg })
     }
 }

@@ -399,7 +399,7 @@ impl<'a> SendMsg<'a> {
     fn same_borrowed_settings(&self, other: &SendMsg<'_>) -> bool {
         // What `reply_meta` depends on. Messages that differ in it may still have equal replies: one to this host's address
         // and one to a broadcast address.
-        let origin = |meta: &RecvMeta| (meta.local, meta.destination, meta.interface);
+        let origin = |meta: &RecvMeta| (meta.local, meta.dest, meta.interface);
         let equal = |one: &RecvMeta, other: &RecvMeta| {
             origin(one) == origin(other)
                 || !self.by_interface && one.reply_meta() == other.reply_meta()
@@ -433,7 +433,7 @@ fn reply_path(received: &RecvMeta, by_interface: bool) -> (Option<IpAddr>, Optio
     let reply = received.reply_meta();
     if by_interface {
         // For a question to a group the kernel reports the address that its routes choose, which may be another interface's.
-        let source = reply.source.filter(|source| Some(*source) == received.destination);
+        let source = reply.source.filter(|source| Some(*source) == received.dest);
         return (source, received.interface);
     }
     (reply.source, reply.interface)

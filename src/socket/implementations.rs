@@ -93,6 +93,7 @@ macro_rules! forward_to_descriptor {
 sys::for_datagram_sockets!(forward_to_descriptor);
 
 forward!([T: BatchSocket + ?Sized] &T, |socket| (**socket));
+forward!([T: BatchSocket + ?Sized] &mut T, |socket| (**socket));
 forward!([T: BatchSocket + ?Sized] Box<T>, |socket| (**socket));
 forward!([T: BatchSocket + ?Sized] Rc<T>, |socket| (**socket));
 forward!([T: BatchSocket + ?Sized] Arc<T>, |socket| (**socket));

@@ -7,16 +7,19 @@ use super::numbers;
 /// Flags of one call of an [`MmsgBuf`](crate::MmsgBuf), in addition to the socket's own settings.
 ///
 /// ```
+/// # #[cfg(unix)] {
 /// use mmsg::{Flags, MmsgBuf, RecvMsg};
+/// use std::os::fd::AsFd;
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?; // Blocking.
 /// # socket.send_to(b"hello", socket.local_addr()?)?;
 /// let (mut arena, mut buffer) = (MmsgBuf::new(), [0; 1500]);
 /// let mut msgs = [RecvMsg::new(&mut buffer)];
 /// let look = Flags::PEEK | Flags::DONT_WAIT;
-/// if arena.recv(&socket, &mut msgs, look)? == 1 {
+/// if arena.recv(socket.as_fd(), &mut msgs, look)? == 1 {
 ///     println!("{} bytes are there, and stay there", msgs[0].len());
 /// }
-/// # assert_eq!(arena.recv(&socket, &mut msgs, Flags::NONE)?, 1);
+/// # assert_eq!(arena.recv(socket.as_fd(), &mut msgs, Flags::NONE)?, 1);
+/// # }
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[doc(alias("MSG_DONTWAIT", "MSG_PEEK"))]

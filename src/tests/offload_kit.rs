@@ -59,7 +59,7 @@ impl Net {
             sent_segments: now.sent_segments - before.sent_segments,
             rejected_unsupported: now.rejected_unsupported - before.rejected_unsupported,
             rejected_size: now.rejected_size - before.rejected_size,
-            dropped: now.dropped - before.dropped,
+            unsent: now.unsent - before.unsent,
             ..Counters::default()
         }
     }

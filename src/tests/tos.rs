@@ -72,7 +72,7 @@ fn a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
         fault::script([]);
         assert_eq!(pair.near.send_batch(&msgs).unwrap(), 6);
         pair.expect(&all(0..6, Ecn::Ect0));
-        assert!(pair.near.sends_tos());
+        assert!(pair.near.state().sends_tos());
 
         // With GSO all six are one header, and then six.
         let call = send_call(backend, if gso { 1 } else { 6 });
@@ -81,7 +81,7 @@ fn a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
         assert_eq!(pair.near.send_batch(&msgs).unwrap(), 6, "{backend:?} {error} {gso}");
         fault::finish();
         pair.expect(&all(0..6, Ecn::NotEct));
-        assert!(!pair.near.sends_tos());
+        assert!(!pair.near.state().sends_tos());
 
         // From now on the socket sends without TOS at once.
         let one = if call == Call::SendMsg && !gso { 6 } else { 1 };
@@ -106,7 +106,7 @@ fn an_error_that_is_not_about_the_tos_is_returned() {
         fault::script([(Call::SendMsg, Fate::Fail(error)); 2]);
         assert_eq!(errno(pair.near.send_batch(&pair.msgs(&numbers))), error);
         fault::finish();
-        assert!(pair.near.sends_tos());
+        assert!(pair.near.state().sends_tos());
         fault::script([]);
         assert_eq!(pair.near.send_batch(&pair.msgs(&numbers)).unwrap(), 1);
         pair.expect(&all(0..1, Ecn::Ect0));
@@ -125,7 +125,7 @@ fn an_error_that_is_not_about_the_tos_is_returned() {
     let meta = SendMeta::new().with_tos(Ecn::Ect0 as u8).with_source([192, 0, 2, 1].into());
     let result = pair.near.send_batch(&[SendMsg::to(addr(&pair.far), b"never").with_meta(&meta)]);
     assert!(result.is_err());
-    assert!(pair.near.sends_tos());
+    assert!(pair.near.state().sends_tos());
 }
 
 /// A plain socket remembers nothing, so its caller decides.

@@ -202,7 +202,7 @@ fn the_loop_of_the_readme_answers_and_leaves_the_socket_bound() {
     on_each(|kind, _, node, far| {
         Ancillary::DEST.require(&node.socket).expect("it starts");
         let batch = asked(node, far);
-        assert!(batch.iter().all(|datagram| datagram.meta().destination.is_some()), "{kind:?}");
+        assert!(batch.iter().all(|datagram| datagram.meta().dest.is_some()), "{kind:?}");
         if kind.is_connected() {
             return; // The BSDs and Apple reject a destination there (EISCONN).
         }
@@ -391,7 +391,7 @@ proptest! {
 }
 
 /// The members of these three that are on.
-fn enabled(socket: &impl AsSocket, rules: V4Rules) -> Vec<Ancillary> {
+fn enabled(socket: &(impl AsSocket + ?Sized), rules: V4Rules) -> Vec<Ancillary> {
     fault::set_v4_rules(Some(rules));
     let members = [Ancillary::DEST, Ancillary::TOS, Ancillary::HOP_LIMIT];
     let on = members.into_iter().fold(Ancillary::NONE, |all, member| all | member).enable(socket);

@@ -66,5 +66,5 @@ impl_for_pointer!([T: AsyncBatchSocket + Send] Arc<T>);
 
 implement!(
     [S: AsyncBatchSocket + AsSocket] Offload<S>, S::Socket,
-    |socket, call| socket.get_ref().tokio_socket(), call(&socket.on(socket.get_ref())), socket.get_ref().is_kernels()
+    |socket, call| socket.get_ref().tokio_socket(), call(&socket.state().on(socket.get_ref())), socket.get_ref().is_kernels()
 );

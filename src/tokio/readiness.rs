@@ -25,9 +25,28 @@ use crate::sys::{AsSocket, numbers};
 /// }
 /// # let _ = receive::<tokio::net::UdpSocket>;
 /// ```
+///
+/// What the crate itself asks a socket for is out of reach:
+///
+/// ```compile_fail,E0308
+/// fn forget<S: mmsg::TokioSocket>(socket: &S) {
+///     let _ = socket.try_io(tokio::io::Interest::READABLE, || Ok(0));
+/// }
+/// ```
 pub trait TokioSocket: Readiness {}
 
 impl<S: Readiness> TokioSocket for S {}
+
+/// A readiness to ask for. No program can name it, so none can call the methods of [`Readiness`].
+#[derive(Clone, Copy)]
+pub struct Want(Interest);
+
+impl Want {
+    pub(super) const READABLE: Self = Self(Interest::READABLE);
+    pub(super) const WRITABLE: Self = Self(Interest::WRITABLE);
+    pub(super) const ERROR: Self = Self(Interest::ERROR);
+    pub(super) const READABLE_OR_ERROR: Self = Self(Interest::READABLE.add(Interest::ERROR));
+}
 
 /// The readiness of a socket.
 pub trait Readiness: AsSocket + Sync + Sized {
@@ -36,29 +55,25 @@ pub trait Readiness: AsSocket + Sync + Sized {
 
     /// Makes `call` if tokio remembers this readiness, which must be a single one; else the result is `WouldBlock`. If the
     /// call returns `WouldBlock`, tokio forgets the readiness that was there before it.
-    fn try_io(
-        &self,
-        interest: Interest,
-        call: impl FnOnce() -> io::Result<usize>,
-    ) -> io::Result<usize>;
+    fn try_io(&self, want: Want, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize>;
 
     /// Waits for readiness. Any number of tasks may wait.
-    fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send + Sync;
+    fn ready(&self, want: Want) -> impl Future<Output = io::Result<Ready>> + Send + Sync;
 
     /// Waits until the socket is readable. Wakes the task of the last call only.
-    fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    fn poll_recv_ready(&self, _: Want, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// The readiness that tokio remembers, without waiting.
-    fn current(&self, interest: Interest) -> Ready {
-        match pin!(self.ready(interest)).poll(&mut Context::from_waker(Waker::noop())) {
+    fn current(&self, want: Want) -> Ready {
+        match pin!(self.ready(want)).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(ready)) => ready,
             _ => Ready::EMPTY,
         }
     }
 
     /// Whether tokio remembers this readiness, which must be a single one. Takes no lock, unlike [`current`](Self::current).
-    fn is(&self, interest: Interest) -> bool {
-        self.try_io(interest, || Ok(0)).is_ok()
+    fn is(&self, want: Want) -> bool {
+        self.try_io(want, || Ok(0)).is_ok()
     }
 }
 
@@ -69,17 +84,17 @@ macro_rules! impl_readiness {
 
             fn try_io(
                 &self,
-                interest: Interest,
+                want: Want,
                 call: impl FnOnce() -> io::Result<usize>,
             ) -> io::Result<usize> {
-                self.try_io(interest, call)
+                self.try_io(want.0, call)
             }
 
-            async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-                self.ready(interest).await
+            async fn ready(&self, want: Want) -> io::Result<Ready> {
+                self.ready(want.0).await
             }
 
-            fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            fn poll_recv_ready(&self, _: Want, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
                 self.poll_recv_ready(cx)
             }
         }
@@ -92,19 +107,15 @@ impl_readiness!(::tokio::net::UnixDatagram, false);
 
 #[cfg(has_descriptors)]
 impl<T: std::os::fd::AsRawFd + Send + Sync> Readiness for ::tokio::io::unix::AsyncFd<T> {
-    fn try_io(
-        &self,
-        interest: Interest,
-        call: impl FnOnce() -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        self.try_io(interest, |_| call())
+    fn try_io(&self, want: Want, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+        self.try_io(want.0, |_| call())
     }
 
-    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        Ok(self.ready(interest).await?.ready())
+    async fn ready(&self, want: Want) -> io::Result<Ready> {
+        Ok(self.ready(want.0).await?.ready())
     }
 
-    fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_recv_ready(&self, _: Want, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_read_ready(cx).map_ok(drop)
     }
 }

@@ -578,7 +578,7 @@ pub trait AsyncBatchSocket: Sync + Sized {
     /// # let nobody = tokio::net::UdpSocket::bind("127.0.0.1:0").await?.local_addr()?;
     /// # socket.send_to(b"lost", nobody).await?;
     /// loop {
-    ///     let count = socket.drain_errors(&mut reports).await?;
+    ///     let count = socket.recv_errors(&mut reports).await?;
     ///     for report in &reports[..count] {
     ///         println!("{:?}: {:?}", report.dest, report.event);
     ///     }
@@ -592,7 +592,7 @@ pub trait AsyncBatchSocket: Sync + Sized {
     ///
     /// The errors of [`drain_errors`](crate::error_queue::drain_errors()): `Unsupported`, at once, if the socket has no error
     /// queue.
-    fn drain_errors(
+    fn recv_errors(
         &self,
         reports: &mut [Report],
     ) -> impl Future<Output = io::Result<usize>> + Send {

@@ -14,11 +14,10 @@ use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use ::tokio::io::Interest;
 use ::tokio::task::coop;
 use ::tokio::time;
 
-use super::readiness::Readiness;
+use super::readiness::{Readiness, Want};
 use crate::sys;
 
 /// How long to sleep where tokio does not report when a call may succeed.
@@ -35,18 +34,18 @@ pub(super) async fn receive(
     if max == 0 {
         return Ok(0);
     }
-    let mut is_idle = !socket.is(Interest::READABLE);
+    let mut is_idle = !socket.is(Want::READABLE);
     if is_idle {
         require_timer();
     }
     let mut has_reports = false;
     loop {
         if has_reports {
-            let readable = time::timeout(SLEEP, socket.ready(Interest::READABLE)).await;
+            let readable = time::timeout(SLEEP, socket.ready(Want::READABLE)).await;
             readable.ok().transpose()?;
         } else {
             // Without the interest in errors, an ICMP error would wake only tasks that wait to send.
-            socket.ready(Interest::READABLE | Interest::ERROR).await?;
+            socket.ready(Want::READABLE_OR_ERROR).await?;
         }
         poll_fn(coop::poll_proceed).await.made_progress();
         match receive_once(socket, is_idle, &mut call) {
@@ -56,7 +55,7 @@ pub(super) async fn receive(
         is_idle = true;
         // Clears the readiness if no report is there.
         let has_error = || if sys::has_error(sys::borrow(socket)) { Ok(0) } else { would_block() };
-        has_reports = socket.try_io(Interest::ERROR, has_error).is_ok();
+        has_reports = socket.try_io(Want::ERROR, has_error).is_ok();
     }
 }
 
@@ -71,8 +70,8 @@ pub(super) fn poll_receive(
         return Poll::Ready(Ok(0));
     }
     loop {
-        ready!(socket.poll_recv_ready(cx))?;
-        match socket.try_io(Interest::READABLE, || until_shutdown(socket, &mut call)) {
+        ready!(socket.poll_recv_ready(Want::READABLE, cx))?;
+        match socket.try_io(Want::READABLE, || until_shutdown(socket, &mut call)) {
             Err(error) if is_would_block(&error) => {}
             result => return Poll::Ready(result.map(|count| count.min(max))),
         }
@@ -90,17 +89,17 @@ fn receive_once(
     call: &mut impl FnMut() -> io::Result<(usize, bool)>,
 ) -> io::Result<usize> {
     let (mut is_readable, mut last) = (false, None);
-    let result = socket.try_io(Interest::READABLE, || {
+    let result = socket.try_io(Want::READABLE, || {
         is_readable = true;
         let (count, drained) = until_shutdown(socket, &mut *call)?;
         // An error may have ended the call, with messages left.
-        if is_idle && count == 1 && drained && !socket.is(Interest::ERROR) {
+        if is_idle && count == 1 && drained && !socket.is(Want::ERROR) {
             last = Some(count);
             return would_block();
         }
         Ok(count)
     });
-    if !is_readable && socket.is(Interest::ERROR) {
+    if !is_readable && socket.is(Want::ERROR) {
         return until_shutdown(socket, call).map(|(count, _)| count);
     }
     last.map_or(result, Ok)
@@ -149,7 +148,7 @@ pub(super) fn try_send(
     call: impl FnOnce() -> io::Result<usize>,
 ) -> io::Result<usize> {
     let mut refused = None;
-    let result = socket.try_io(Interest::WRITABLE, || match call() {
+    let result = socket.try_io(Want::WRITABLE, || match call() {
         Err(error) if is_would_block(&error) && sys::stays_writable(sys::borrow(socket)) => {
             refused = Some(error);
             Ok(0)
@@ -162,17 +161,17 @@ pub(super) fn try_send(
 /// Waits until a full socket may have space.
 pub(super) async fn space(socket: &impl Readiness) -> io::Result<()> {
     require_timer();
-    let ready = socket.current(Interest::WRITABLE);
+    let ready = socket.current(Want::WRITABLE);
     if ready.is_write_closed() || ready.is_writable() && sys::stays_writable(sys::borrow(socket)) {
         time::sleep(SLEEP).await;
         return Ok(());
     }
-    socket.ready(Interest::WRITABLE).await.map(drop)
+    socket.ready(Want::WRITABLE).await.map(drop)
 }
 
 /// Whether a send may find space. The system is asked where tokio says so for ever.
 pub(super) fn has_space(socket: &impl Readiness) -> bool {
-    !socket.current(Interest::WRITABLE).is_write_closed() || sys::has_space(sys::borrow(socket))
+    !socket.current(Want::WRITABLE).is_write_closed() || sys::has_space(sys::borrow(socket))
 }
 
 /// Reads the error queue as soon as it holds something.
@@ -181,9 +180,9 @@ pub(super) async fn errors(
     mut drain: impl FnMut() -> io::Result<usize> + Send,
 ) -> io::Result<usize> {
     loop {
-        socket.ready(Interest::ERROR).await?;
+        socket.ready(Want::ERROR).await?;
         poll_fn(coop::poll_proceed).await.made_progress();
-        let drained = socket.try_io(Interest::ERROR, || match drain() {
+        let drained = socket.try_io(Want::ERROR, || match drain() {
             // Makes tokio clear the readiness, or the next wait would end at once.
             Ok(0) => would_block(),
             result => result,
@@ -216,5 +215,5 @@ pub(super) fn is_would_block(error: &io::Error) -> bool {
 
 /// Whether the socket was shut down for receiving, as far as tokio knows.
 fn is_shut_down(socket: &impl Readiness) -> bool {
-    socket.current(Interest::READABLE).is_read_closed()
+    socket.current(Want::READABLE).is_read_closed()
 }

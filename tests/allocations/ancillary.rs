@@ -68,7 +68,7 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
         let mut taken = 0;
         let mut check = |datagrams: usize, meta: &mmsg::RecvMeta| {
             assert_eq!((datagrams, meta.segment_size, meta.ecn()), (3, Some(10), Some(Ecn::Ect0)));
-            assert!(meta.destination.is_some() && meta.timestamp.is_some());
+            assert!(meta.dest.is_some() && meta.timestamp.is_some());
             taken += 1;
         };
         match round % 2 {

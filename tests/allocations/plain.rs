@@ -258,11 +258,14 @@ fn uninitialised_and_several_buffers_raw_control_and_flags_allocate_nothing() {
         let _turn = use_backend(*backend);
         for i in 0..calls() {
             let ((), counts) = counted(|| {
-                let sent = arena.send(&near, &sends, Flags::DONT_WAIT);
+                let sent = arena.send(sockets::borrow(&near), &sends, Flags::DONT_WAIT);
                 assert_eq!(sent.expect("loopback takes it"), sends.len());
                 for (msg, flags) in [(0, Flags::PEEK), (0, Flags::NONE), (1, Flags::DONT_WAIT)] {
                     let msg = &mut msgs[msg..=msg];
-                    assert_eq!(arena.recv(&far, msg, flags).expect("it was sent"), 1);
+                    assert_eq!(
+                        arena.recv(sockets::borrow(&far), msg, flags).expect("it was sent"),
+                        1
+                    );
                     assert_eq!(msg[0].slices().map(<[_]>::len).sum::<usize>(), PAYLOAD.len());
                 }
                 assert!(msgs[0].message().control_messages().all(|c| !c.data.is_empty()));

@@ -52,8 +52,8 @@ fn each_option_fills_its_fields_and_no_other() {
     let here = SystemTime::UNIX_EPOCH;
     let full = |to: SocketAddr| {
         let mut full = RecvMeta::default();
-        (full.destination, full.interface) = (Some(to.ip()), Some(index("lo")));
-        full.local = full.destination;
+        (full.dest, full.interface) = (Some(to.ip()), Some(index("lo")));
+        full.local = full.dest;
         (full.tos, full.hop_limit) = (Some(0xb9), Some(9));
         (full.timestamp, full.original_dest) = (Some(here), Some(to));
         full
@@ -66,7 +66,7 @@ fn each_option_fills_its_fields_and_no_other() {
             let mut expected = RecvMeta::default();
             match option {
                 Ancillary::DEST => {
-                    (expected.destination, expected.interface) = (full.destination, full.interface);
+                    (expected.dest, expected.interface) = (full.dest, full.interface);
                     expected.local = full.local;
                 }
                 Ancillary::TOS => expected.tos = full.tos,
@@ -114,7 +114,7 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
         let stamp = message.meta.timestamp.expect("asked for");
         assert!(before <= stamp && stamp <= after, "{before:?} {stamp:?} {after:?}");
         let mut expected = RecvMeta::default();
-        expected.destination = Some(reported_as);
+        expected.dest = Some(reported_as);
         expected.local = Some(reported_as);
         expected.interface = Some(index("lo"));
         (expected.tos, expected.hop_limit) = (Some(tos), Some(hops));

@@ -41,7 +41,7 @@ fn a_reply_to_a_directed_broadcast_leaves_from_this_hosts_own_address() {
         for way in Way::ALL {
             client.send_to(b"who is there?", at("127.255.255.255", &server)).expect("it is taken");
             let got = way.receive(&server, 1).remove(0);
-            assert_eq!(got.meta.destination, Some(seen("127.255.255.255")), "{way:?}");
+            assert_eq!(got.meta.dest, Some(seen("127.255.255.255")), "{way:?}");
             assert_eq!(got.meta.local, Some(seen("127.0.0.1")), "{way:?}");
             answer(&server, &got, &client, "127.0.0.1");
         }
@@ -92,7 +92,7 @@ fn hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
         let own = if dest == "10.9.1.3" { dest } else { "10.9.1.2" };
         client.send_batch(&[ask(at(dest, &server))]).expect("it is taken");
         let got = one(&server);
-        assert_eq!((got.meta.destination, got.meta.local), (Some(ip(dest)), Some(ip(own))));
+        assert_eq!((got.meta.dest, got.meta.local), (Some(ip(dest)), Some(ip(own))));
         assert_eq!((got.meta.interface, got.meta.hop_limit), (Some(device), Some(7)));
         answer(&server, &got, &client, own);
     }
@@ -106,7 +106,7 @@ fn hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
     }
     client.send_batch(&[ask(all_nodes)]).expect("it is taken");
     let got = one(&server);
-    assert_eq!((got.meta.destination, got.meta.local), (Some(ip("ff02::1")), None));
+    assert_eq!((got.meta.dest, got.meta.local), (Some(ip("ff02::1")), None));
     assert_eq!(got.meta.hop_limit, Some(7));
     answer(&server, &got, &client, "fd09:1::2");
 }
@@ -306,7 +306,7 @@ fn a_datagram_queued_before_dest_was_on_has_no_interface() {
         enable_all(&server, Ancillary::DEST);
         let got = one(&server);
         let seen = if mapped { ip("::ffff:127.0.0.1") } else { ip("127.0.0.1") };
-        assert_eq!(got.meta.destination, Some(seen));
+        assert_eq!(got.meta.dest, Some(seen));
         assert_eq!((got.meta.interface, got.meta.local), (None, None));
         answer(&server, &got, &client, "127.0.0.1");
 

@@ -72,7 +72,7 @@ fn a_link_local_reporter_has_its_scope() {
         in_error(&from, Duration::from_secs(1))
     };
     assert!((0..60).any(|_| provoke()));
-    let report = reports(&from, 1)[0];
+    let report = &reports(&from, 1)[0];
     assert_eq!((report.dest, report.offender), (Some(addr(&closed)), Some(at(0))));
 }
 
@@ -92,7 +92,7 @@ fn send_timestamps_carry_a_number_and_a_time() {
             let after = SystemTime::now();
             for report in stamps {
                 assert_eq!((report.dest, report.offender, report.errno), (None, None, 0));
-                let Event::Sent { id, time, hardware_time } = report.event else {
+                let Event::Sent { id, time, hardware_time, .. } = report.event else {
                     panic!("{report:?}");
                 };
                 let time = time.expect("loopback stamps what it sends");

@@ -64,7 +64,7 @@ fn an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
                 client.connect(server(&family, i, &answering)).expect("there is a route");
                 client.send(b"question").expect("it is taken");
                 let got = way.receive(&answering, 1).remove(0);
-                assert_eq!(got.meta.destination, Some(ip(family.servers[i])));
+                assert_eq!(got.meta.dest, Some(ip(family.servers[i])));
                 let to = got.addr.expect("it has a source");
                 let meta = got.meta.reply_meta();
                 let answer = SendMsg::to(to, b"answer").with_meta(&meta);
@@ -108,7 +108,7 @@ fn an_answer_to_a_link_local_address_leaves_by_its_interface() {
         client.connect(to.parse::<SocketAddr>().expect("an address")).expect("there is a route");
         client.send(b"question").expect("it is taken");
         let got = one(&socket);
-        assert_eq!(got.meta.destination, Some(ip("fe80::2")));
+        assert_eq!(got.meta.dest, Some(ip("fe80::2")));
         let reply = got.meta.reply_meta();
         assert_eq!((reply.source, reply.interface), (Some(ip("fe80::2")), got.meta.interface));
         // Without the scope in the destination, the reply must use the interface.
@@ -132,9 +132,9 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         let (dest, other) = (server(&family, 0, &to), server(&family, 1, &to));
         let too_big = vec![7; 1281 - family.headers];
         assert_eq!(from.send_batch(&[SendMsg::to(dest, &too_big)]).expect("unknown yet"), 1);
-        let report = reports(&from, 1)[0];
+        let report = &reports(&from, 1)[0];
         let expected = (Event::TooBig { mtu: 1280 }, Some(dest), Some(ip(family.router)));
-        assert_eq!((summary(&report), report.errno), (expected, libc::EMSGSIZE));
+        assert_eq!((summary(report), report.errno), (expected, libc::EMSGSIZE));
 
         // The host itself now knows the MTU and rejects the datagram.
         let error = from.send_batch(&[SendMsg::to(dest, &too_big)]).expect_err("too big");
@@ -166,7 +166,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         assert!(in_error(&from, crate::kit::TIME_LIMIT));
         assert_eq!(from.send_batch(&msgs[1..]).expect("it is innocent"), 1);
         assert_eq!(payloads(&to, 1), [&fits[..]]);
-        let report = reports(&from, 1)[0];
+        let report = &reports(&from, 1)[0];
         assert_eq!((report.event, report.dest), (Event::TooBig { mtu: 1280 }, Some(other)));
 
         // So it is on a connected socket, whose other errors a send returns.
@@ -190,9 +190,9 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
         let meta = SendMeta::new().with_hop_limit(1);
         let sent = from.send_batch(&[plain.with_meta(&meta)]);
         assert_eq!(sent.expect("it is taken"), 1);
-        let report = reports(&from, 1)[0];
+        let report = &reports(&from, 1)[0];
         let expected = (Event::TimeExceeded, plain.dest(), Some(ip(family.router)));
-        assert_eq!((summary(&report), report.errno), (expected, libc::EHOSTUNREACH));
+        assert_eq!((summary(report), report.errno), (expected, libc::EHOSTUNREACH));
         // One more hop is enough.
         let meta = SendMeta::new().with_hop_limit(2);
         let enough = plain.with_meta(&meta);

@@ -181,7 +181,8 @@ fn a_call_without_waiting_goes_within_try_io() {
         assert_eq!(sent.expect("loopback takes it"), 3);
         far.get_ref().readable().await.expect("it is sent");
         let mut receive = || {
-            far.get_ref().try_io(Interest::READABLE, || far.on(far.get_ref()).recv_into(&mut batch))
+            far.get_ref()
+                .try_io(Interest::READABLE, || far.state().on(far.get_ref()).recv_into(&mut batch))
         };
         assert!(receive().expect("it is there") > 0);
         while receive().is_ok() {}
@@ -199,10 +200,10 @@ fn without_an_error_queue_there_is_nothing_to_wait_for() {
         let kind = |error: std::io::Error| error.kind();
         let socket = registered(OwnedFd::from(a));
         let drained =
-            socket.drain_errors(&mut [mmsg::error_queue::Report::EMPTY]).await.map_err(kind);
+            socket.recv_errors(&mut [mmsg::error_queue::Report::EMPTY]).await.map_err(kind);
         assert_eq!(drained, Err(std::io::ErrorKind::Unsupported));
         let (socket, _) = udp();
-        assert_eq!(socket.drain_errors(&mut []).await.expect("nothing is asked for"), 0);
+        assert_eq!(socket.recv_errors(&mut []).await.expect("nothing is asked for"), 0);
     });
 }
 

@@ -111,10 +111,10 @@ fn a_task_that_waits_for_reports_sleeps_between_them() {
                     refuse(&socket, &mut batch).await;
                 }
                 for _ in 0..2 {
-                    let taken = socket.drain_errors(&mut reports).await;
+                    let taken = socket.recv_errors(&mut reports).await;
                     assert_eq!(taken.expect("no error"), 1, "round {round}");
                 }
-                let mut next = pin!(socket.drain_errors(&mut reports));
+                let mut next = pin!(socket.recv_errors(&mut reports));
                 tokio::select! {
                     biased;
                     taken = next.as_mut() => panic!("round {round}: {taken:?}"),

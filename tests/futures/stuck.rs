@@ -215,7 +215,7 @@ async fn receive(socket: &UdpSocket, kind: usize) {
         2 => socket.recv_slices(&mut [IoSliceMut::new(&mut data)], |_, _| ()).await,
         _ => {
             assert_eq!(reports(socket), 1);
-            socket.drain_errors(&mut [Report::EMPTY; 2]).await
+            socket.recv_errors(&mut [Report::EMPTY; 2]).await
         }
     };
     panic!("nothing came: {result:?}");

@@ -70,7 +70,7 @@ fn without_gro_short_buffers_are_accepted() {
     let name = "without_gro_short_buffers_are_accepted";
     let Some((sender, receiver, to)) = pair(name) else { return };
     assert_eq!(receiver.recv_batch(&mut []).expect("no call"), 0);
-    receiver.disable_gro(receiver.get_ref()).expect("a UDP socket");
+    receiver.disable_gro().expect("a UDP socket");
     assert!(!receiver.gro());
     send(&sender, to, &[b"data".to_vec()]);
     assert_eq!(receiver.recv_into(&mut RecvBatch::new(1, 1_500)).expect("it is there"), 1);
@@ -95,7 +95,7 @@ fn a_queued_message_arrives_whole_after_gro_is_turned_off() {
     let Some((sender, receiver, to)) = pair(name) else { return };
     let sent = numbered(40, 100);
     send(&sender, to, &sent);
-    receiver.disable_gro(receiver.get_ref()).expect("a UDP socket");
+    receiver.disable_gro().expect("a UDP socket");
     assert!(!receiver.gro());
     check_received(&receiver, &mut RecvBatch::new(64, 4_000), &[sent.concat()]);
     // What comes later comes as it was sent.
@@ -115,7 +115,7 @@ fn a_short_buffer_shows_its_loss_if_others_turned_gro_on() {
     let name = "a_short_buffer_shows_its_loss_if_others_turned_gro_on";
     let Some((sender, receiver, to)) = pair(name) else { return };
     let sent = numbered(40, 1_000);
-    receiver.disable_gro(receiver.get_ref()).expect("a UDP socket");
+    receiver.disable_gro().expect("a UDP socket");
     let other = receiver.get_ref().try_clone().expect("a second descriptor");
     set_option(&other, SOL_UDP, UDP_GRO, 1).expect("a UDP socket");
     send(&sender, to, &sent);
@@ -127,7 +127,7 @@ fn a_short_buffer_shows_its_loss_if_others_turned_gro_on() {
     assert!(batch.truncated() && receiver.counters().truncated == 1);
     send(&sender, to, &sent);
     check_received(&receiver, &mut RecvBatch::for_gro(64), &sent);
-    receiver.disable_gro(receiver.get_ref()).expect("a UDP socket");
+    receiver.disable_gro().expect("a UDP socket");
     send(&sender, to, &sent);
     check_received(&receiver, &mut batch, &sent);
 }

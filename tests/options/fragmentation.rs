@@ -52,14 +52,14 @@ fn the_path_mtu_is_that_of_the_peer() {
         for peer in peers {
             socket.connect(&peer).expect("loopback");
             // IPv4's length field limits a packet's length.
-            let most = if peer.contains("127.0.0.1") { 65_535 } else { usize::MAX };
+            let most = if peer.contains("127.0.0.1") { 65_535 } else { u32::MAX };
             let mtu = path_mtu(&socket).expect("it is connected");
             assert_eq!(mtu, loopback_mtu().min(most), "{peer}");
         }
     }
 }
 
-fn loopback_mtu() -> usize {
+fn loopback_mtu() -> u32 {
     let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu");
     // The default since Linux 3.11.
     mtu.ok().and_then(|mtu| mtu.trim().parse().ok()).unwrap_or(65_536)

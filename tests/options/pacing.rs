@@ -68,7 +68,8 @@ fn fq_spaces_transmit_times_and_paced_datagrams() {
             TransmitClock::Monotonic.select(&here).expect("Linux 4.19");
             let begin = SystemTime::now();
             let now = TransmitClock::Monotonic.now().expect("it has a clock");
-            let at = |i: u64| SendMeta::new().with_transmit_time(now + (i + 1) * 20_000_000);
+            let gap = Duration::from_millis(20);
+            let at = |i: u32| SendMeta::new().with_transmit_time(now + (i + 1) * gap);
             let metas: Vec<_> = (0..10).map(at).collect();
             let msgs: Vec<_> = metas.iter().map(|m| SendMsg::new(&payload).with_meta(m)).collect();
             backend.make_process_default().expect("Linux has both");

@@ -9,14 +9,14 @@ use mmsg::{AsSocket, Flags, MmsgBuf, Offload, RecvMsg, SendMsg};
 use crate::common::recv::{data_of, in_one_receive, memory, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{addr, settle, udp4};
+use crate::common::sockets::{addr, borrow, settle, udp4};
 use crate::common::would_block;
 
 /// Receives into two messages of 16 bytes.
 fn receive(socket: &impl AsSocket, flags: Flags) -> io::Result<Vec<Vec<u8>>> {
     let mut memory = memory(2, 16);
     let mut msgs = recv_msgs(&mut memory);
-    let count = MmsgBuf::new().recv(socket, &mut msgs, flags)?;
+    let count = MmsgBuf::new().recv(borrow(socket), &mut msgs, flags)?;
     Ok(data_of(&msgs[..count]))
 }
 
@@ -60,7 +60,7 @@ fn a_send_that_does_not_wait_fills_a_blocking_socket_and_returns() {
     let (mut arena, mut sent) = (MmsgBuf::new(), 0);
     // Nobody receives, so a send that waits would wait for ever.
     let error = loop {
-        match arena.send(&a, &msgs, Flags::DONT_WAIT) {
+        match arena.send(borrow(&a), &msgs, Flags::DONT_WAIT) {
             Ok(count) => sent += count,
             Err(error) => break error,
         }
@@ -82,7 +82,7 @@ fn a_peek_fills_one_message_and_leaves_the_datagram() {
         assert_eq!(receive(&socket, flags).expect("one can be seen"), [b"one"]);
     }
     let mut msgs = [RecvMsg::new(&mut [])];
-    let seen = MmsgBuf::new().recv(&socket, &mut msgs, Flags::PEEK);
+    let seen = MmsgBuf::new().recv(borrow(&socket), &mut msgs, Flags::PEEK);
     assert_eq!((seen.expect("one can be seen"), msgs[0].truncated()), (1, true));
     for sent in [b"one", b"two"].chunks(in_one_receive(2)) {
         assert_eq!(receive(&socket, Flags::NONE).expect("they are there"), sent);
@@ -93,7 +93,8 @@ fn a_peek_fills_one_message_and_leaves_the_datagram() {
 fn a_send_cannot_peek() {
     let socket = udp4();
     let msgs = [SendMsg::to(addr(&socket), b"datagram")];
-    let error = MmsgBuf::new().send(&socket, &msgs, Flags::PEEK).expect_err("it is no receive");
+    let error =
+        MmsgBuf::new().send(borrow(&socket), &msgs, Flags::PEEK).expect_err("it is no receive");
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     assert!(would_block(receive(&socket, Flags::DONT_WAIT)));
 }

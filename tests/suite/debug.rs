@@ -10,8 +10,8 @@ use mmsg::errors::PushError;
 use mmsg::offload::OffloadState;
 use mmsg::options::Fragmentation;
 use mmsg::{
-    Ancillary, Backend, BatchSocket, Ecn, MmsgBuf, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta,
-    SendMsg, SendQueue, TransmitClock, UnixAddr,
+    Ancillary, Backend, BatchSocket, Ecn, Flags, MmsgBuf, Offload, RecvBatch, RecvMeta, RecvMsg,
+    SendMeta, SendMsg, SendQueue, TransmitClock, UnixAddr,
 };
 
 use crate::common::is_refused;
@@ -94,7 +94,7 @@ fn no_public_type_or_error_prints_payload() {
     printed.debug(&mmsg::SendWaiter::new());
     let meta = SendMeta::new().with_tos(Ecn::Ect0 as u8);
     printed.debug(&meta).debug(&RecvMeta::default()).debug(&Ecn::Ect0).debug(&Ancillary::DEST);
-    printed.debug(&Backend::current());
+    printed.debug(&Backend::current()).debug(&Flags::NONE);
     printed.debug(&TransmitClock::Tai).debug(&Fragmentation::Allow).debug(&UnixAddr::Unnamed);
     PUSH_ERRORS.iter().for_each(|error| printed.display(error));
 

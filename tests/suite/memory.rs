@@ -5,7 +5,7 @@ use mmsg::{BatchSocket, Flags, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
 use crate::common::recv::{data_of, in_one_receive, memory, payloads, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{addr, settle, udp4, udp6};
+use crate::common::sockets::{addr, borrow, settle, udp4, udp6};
 use crate::common::{numbered, payload};
 
 #[cfg(unix)]
@@ -49,11 +49,17 @@ fn an_arena_that_grows_between_calls_gives_the_right_bytes() {
         let sent: Vec<_> = (0..count).map(|i| payload(seed + i, 1 + (seed + i) % 97)).collect();
         seed += count;
         let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
-        assert_eq!(sender.send(&from, &msgs, Flags::NONE).expect("loopback takes them"), count);
+        assert_eq!(
+            sender.send(borrow(&from), &msgs, Flags::NONE).expect("loopback takes them"),
+            count
+        );
         settle();
         let mut memory = memory(count, 100);
         let mut msgs = recv_msgs(&mut memory);
-        assert_eq!(receiver.recv(&to, &mut msgs, Flags::NONE).expect("they are there"), count);
+        assert_eq!(
+            receiver.recv(borrow(&to), &mut msgs, Flags::NONE).expect("they are there"),
+            count
+        );
         assert_eq!(data_of(&msgs), sent);
         assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&from))));
     }

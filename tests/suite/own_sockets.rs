@@ -50,12 +50,10 @@ fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
 }
 
 #[test]
-fn std_and_socket2_sockets_have_the_calls() {
+fn std_sockets_and_descriptors_have_the_calls() {
     let (a, b) = connected();
     every_method(&a, &b);
     every_method(&borrow(&a), &borrow(&b));
-    let (a, b) = (socket2::Socket::from(a), socket2::Socket::from(b));
-    every_method(&a, &b);
     let (a, b) = (OwnedHandle::from(a), OwnedHandle::from(b));
     every_method(&a, &b);
     #[cfg(unix)]
@@ -88,7 +86,7 @@ fn generic_functions_take_every_socket_and_pointer() {
     every_way(&a);
     every_way(borrow(&a));
     every_way(OwnedHandle::from(copy()));
-    every_way(socket2::Socket::from(copy()));
+    every_way(&mut copy());
     every_way(Box::new(copy()));
     every_way(Box::new(copy()) as Box<dyn BatchSocket>);
     every_way(Rc::new(copy()) as Rc<dyn BatchSocket>);
@@ -96,6 +94,7 @@ fn generic_functions_take_every_socket_and_pointer() {
     let offload = || Offload::new(copy()).expect("a UDP socket");
     every_way(offload());
     every_way(&offload());
+    every_way(&mut offload());
     every_way(Arc::new(offload()));
     every_way(Box::new(offload()) as Box<dyn BatchSocket>);
     every_way(Offload::new(borrow(&a)).expect("a UDP socket"));
@@ -150,15 +149,18 @@ fn pointers_forward_every_method() {
         fn recv_into(&self, _: &mut RecvBatch) -> std::io::Result<usize> {
             Ok(103)
         }
+        fn recv_more(&self, _: &mut RecvBatch) -> std::io::Result<usize> {
+            Ok(104)
+        }
         fn recv_slices(
             &self,
             _: &mut [std::io::IoSliceMut<'_>],
             _: &mut dyn FnMut(usize, mmsg::Message<'_>),
         ) -> std::io::Result<usize> {
-            Ok(104)
+            Ok(105)
         }
         fn flush(&self, _: &mut SendQueue) -> std::io::Result<usize> {
-            Ok(105)
+            Ok(106)
         }
     }
     fn check<S: BatchSocket>(socket: S) {
@@ -167,14 +169,16 @@ fn pointers_forward_every_method() {
             socket.recv_batch(&mut []),
             socket.send_batch(&[]),
             socket.recv_into(&mut batch),
+            socket.recv_more(&mut batch),
             socket.recv_slices(&mut [], &mut |_, _| {}),
             socket.flush(&mut queue),
         ];
-        assert!(results.map(|result| result.expect("it always works")).into_iter().eq(101..=105));
+        assert!(results.map(|result| result.expect("it always works")).into_iter().eq(101..=106));
     }
     check(Own);
     check(&Own as &dyn BatchSocket);
     check(&&Own);
+    check(&mut Own);
     check(Box::new(Own));
     check(Rc::new(Own) as Rc<dyn BatchSocket>);
     check(Arc::new(Own));
@@ -257,4 +261,31 @@ fn a_flush_that_leaves_a_rest_is_followed_by_an_event() {
         }
     }
     assert_eq!(came, 3_000);
+}
+
+/// `&mut` is fundamental: without an implementation here, a program could write its own.
+#[test]
+fn a_mutable_reference_to_a_socket_is_a_socket() {
+    fn run(socket: impl BatchSocket) -> usize {
+        socket.send_batch(&[SendMsg::new(b"one")]).expect("it is taken")
+    }
+    let (mut a, b) = connected();
+    assert_eq!((run(&mut a), b.recv(&mut [0; 8]).expect("it was sent")), (1, 3));
+}
+
+/// Batches may hold nothing, where no receive is meant.
+#[test]
+fn a_batch_without_slots_receives_nothing() {
+    let (a, b) = connected();
+    let offload = Offload::new(b.try_clone().expect("a descriptor")).expect("a UDP socket");
+    a.send(b"stays").expect("it is taken");
+    let sockets: [&dyn BatchSocket; 2] = [&b, &offload];
+    for socket in sockets {
+        let mut batch = RecvBatch::default();
+        assert_eq!(socket.recv_into(&mut batch).expect("nothing is asked for"), 0);
+        assert_eq!(socket.recv_more(&mut batch).expect("nothing is asked for"), 0);
+        assert!(!batch.push(None, b"no slot", mmsg::RecvMeta::default()) && !batch.drained());
+        assert_eq!((batch.slots(), batch.iter().count()), (0, 0));
+    }
+    assert_eq!(b.recv(&mut [0; 8]).expect("it is there"), 5);
 }

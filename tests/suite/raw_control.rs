@@ -8,7 +8,7 @@ use mmsg::{
 use proptest::prelude::*;
 
 use crate::common::recv::{fill, memory};
-use crate::common::sockets::{addr, settle, udp4};
+use crate::common::sockets::{addr, borrow, settle, udp4};
 
 type Raw<'a> = (i32, i32, &'a [u8]);
 
@@ -62,7 +62,7 @@ fn a_message_keeps_its_raw_control_messages() {
     let asked = Ancillary::DEST | Ancillary::HOP_LIMIT | Ancillary::TOS;
     let on = asked.enable(&to).expect("a UDP socket");
     let offload = Offload::builder().gro(false).build(&to).expect("a UDP socket");
-    let by_arena = |msgs: &mut [RecvMsg<'_>]| MmsgBuf::new().recv(&to, msgs, Flags::NONE);
+    let by_arena = |msgs: &mut [RecvMsg<'_>]| MmsgBuf::new().recv(borrow(&to), msgs, Flags::NONE);
     let ways: [&dyn Fn(&mut [RecvMsg<'_>]) -> std::io::Result<usize>; 3] =
         [&|msgs| to.recv_batch(msgs), &|msgs| offload.recv_batch(msgs), &by_arena];
     for (way, hops) in ways.into_iter().zip(21..) {

@@ -40,10 +40,10 @@ fn a_reply_asks_to_leave_from_the_address_that_was_asked() {
     let source = "192.0.2.1:7".parse().ok();
     let asked = "192.0.2.9".parse().expect("an address");
     let mut meta = RecvMeta::default();
-    meta.destination = Some(asked);
+    meta.dest = Some(asked);
     assert_eq!(reply(source, meta), Some((source, SendMeta::new().with_source(asked))));
     // A stand-in may know its own address only.
-    (meta.destination, meta.local) = (None, Some(asked));
+    (meta.dest, meta.local) = (None, Some(asked));
     assert_eq!(reply(source, meta), Some((source, SendMeta::new().with_source(asked))));
 }
 

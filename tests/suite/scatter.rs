@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use mmsg::{BatchSocket, Flags, MmsgBuf, Offload, RecvMeta, RecvMsg, SendMsg};
 
 use crate::common::recv::{in_one_receive, memory, payloads, recv_msgs};
-use crate::common::sockets::{addr, settle, udp4};
+use crate::common::sockets::{addr, borrow, settle, udp4};
 use crate::common::{code, errno, payload};
 
 const TEXT: &[u8] = b"HELLO-R-U-THERE";
@@ -159,7 +159,7 @@ fn too_many_buffers_are_an_error_before_anything_is_received() {
     let mut parts: Vec<_> = bytes.iter_mut().map(|byte| IoSliceMut::new(byte)).collect();
     near.send_to(TEXT, addr(&far)).expect("loopback takes it");
     let mut msgs = [RecvMsg::scatter(&mut parts)];
-    assert_eq!(MmsgBuf::new().recv(&far, &mut msgs, Flags::NONE).expect("it arrives"), 1);
+    assert_eq!(MmsgBuf::new().recv(borrow(&far), &mut msgs, Flags::NONE).expect("it arrives"), 1);
     assert_eq!(msgs[0].slices().collect::<Vec<_>>().concat(), TEXT);
 }
 

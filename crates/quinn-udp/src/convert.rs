@@ -41,6 +41,6 @@ pub(crate) fn recv_meta(message: Message<'_>) -> RecvMeta {
     }
     received.stride = segment.unwrap_or(received.len).max(1);
     received.ecn = meta.tos.and_then(EcnCodepoint::from_bits);
-    received.dst_ip = meta.destination;
+    received.dst_ip = meta.dest;
     received
 }

@@ -8,7 +8,7 @@ use mmsg::error_queue::{Report, drain_errors};
 use mmsg::errors::is_too_big;
 use mmsg::offload::OffloadState;
 use mmsg::options::Fragmentation;
-use mmsg::{Ancillary, BatchSocket, Message};
+use mmsg::{Ancillary, BatchSocket, Message, Offload};
 
 use crate::convert::{recv_meta, send_meta, send_msg};
 use crate::{BATCH_SIZE, RecvMeta, Transmit, TransportError, UdpSockRef};
@@ -67,6 +67,8 @@ macro_rules! warn {
 #[derive(Debug)]
 pub struct UdpSocketState {
     offload: OffloadState,
+    /// For receives: unlike the state with GRO, it takes short buffers.
+    plain: OffloadState,
     may_fragment: bool,
     /// The longest message that may come.
     longest: usize,
@@ -85,9 +87,10 @@ impl UdpSocketState {
         socket.set_nonblocking(true)?;
         let _ = (Ancillary::DEST | Ancillary::TOS | Ancillary::TIMESTAMP).enable(socket)?;
         let may_fragment = Fragmentation::Probe.set(socket).is_err();
+        let plain = Offload::builder().gso(false).gro(false).build_state(socket)?;
         let offload = OffloadState::new(socket)?;
         let longest = if socket.local_addr()?.is_ipv4() { LONGEST_V4 } else { LONGEST };
-        Ok(Self { offload, may_fragment, longest, last_logged: Mutex::new(None) })
+        Ok(Self { offload, plain, may_fragment, longest, last_logged: Mutex::new(None) })
     }
 
     /// As [`try_send`](Self::try_send), but logs all errors except `WouldBlock` instead of returning them, at most one a
@@ -154,8 +157,7 @@ impl UdpSocketState {
             meta[i].timestamp =
                 extra.timestamp.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         };
-        // By the socket itself: with GRO on, an `Offload` takes no short buffers.
-        let result = (&*socket.0).recv_slices(bufs, &mut each);
+        let result = self.plain.on(&*socket.0).recv_slices(bufs, &mut each);
         if self.offload.gro() && bufs.iter().any(|buf| buf.len() < self.longest) {
             self.offload.disable_gro(&*socket.0)?;
         }
@@ -196,7 +198,7 @@ impl UdpSocketState {
     ) -> io::Result<Option<TransportError>> {
         let mut report = [Report::EMPTY];
         match drain_errors(&*socket.0, &mut report) {
-            Ok(count) => Ok(report[..count].first().map(|report| (*report).into())),
+            Ok(count) => Ok(report[..count].first().cloned().map(TransportError::from)),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
             Err(error) => Err(error),
         }

@@ -25,7 +25,7 @@ impl AsyncUdpSocket for Socket {
         let meta = send_meta(transmit);
         let msg = send_msg(transmit, &meta);
         let (offload, udp) = (&self.socket, self.socket.get_ref());
-        match udp.try_io(Interest::WRITABLE, || offload.on(udp).send_batch(&[msg])) {
+        match udp.try_io(Interest::WRITABLE, || offload.state().on(udp).send_batch(&[msg])) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
             Err(error) => self.note_failure(&error, transmit),
             Ok(_) => {}

@@ -92,8 +92,8 @@ impl Socket {
     /// The number of datagrams that the system did not accept, MTU probes included. QUIC treats them as lost.
     #[must_use]
     pub fn failed(&self) -> u64 {
-        // `dropped` has the datagrams of rejected GSO batches that could not be sent.
-        self.failures.count.load(Ordering::Relaxed) + self.socket.counters().dropped
+        // `unsent` has the datagrams of rejected GSO batches that could not be sent.
+        self.failures.count.load(Ordering::Relaxed) + self.socket.counters().unsent
     }
 
     /// Counts the datagrams of a transmit that failed, and logs the error as quinn and noq do.
@@ -123,7 +123,7 @@ impl Socket {
         // An endpoint makes its buffers for its first socket: if that one had no GRO, each holds one datagram.
         if self.socket.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
             // The receive returns any error.
-            let _ = self.socket.disable_gro(self.socket.get_ref());
+            let _ = self.socket.disable_gro();
         }
         let mut receives = self.receives.lock().unwrap_or_else(PoisonError::into_inner);
         let mut errors = 0;

@@ -181,13 +181,13 @@ fn naive(messages: &[(Option<CmsgType>, Vec<u8>)]) -> RecvMeta {
     }
     let index = |index: u32| Some(index).filter(|index| *index > 0);
     if let Some((destination, local, interface)) = v4 {
-        meta.destination = Some(destination);
+        meta.dest = Some(destination);
         meta.local = local.filter(|ip| !ip.is_unspecified());
         meta.interface = index(interface);
     }
     // IPv4-mapped addresses have their own test.
     if let Some((destination, interface)) = v6 {
-        meta.destination = Some(destination);
+        meta.dest = Some(destination);
         meta.local = Some(destination).filter(|ip| !ip.is_multicast() && ip.to_canonical() == *ip);
         meta.interface = index(interface).or(meta.interface);
     }
@@ -247,8 +247,8 @@ proptest! {
 fn a_reply_leaves_from_the_destination_of_the_request_if_it_can() {
     let reply = |ip: &str| {
         let mut meta = RecvMeta::NONE;
-        (meta.destination, meta.interface) = (ip.parse().ok(), Some(7));
-        assert!(meta.destination.is_some());
+        (meta.dest, meta.interface) = (ip.parse().ok(), Some(7));
+        assert!(meta.dest.is_some());
         (meta.reply_meta().source, meta.reply_meta().interface)
     };
     for ip in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1", "::1"] {
@@ -264,7 +264,7 @@ fn a_reply_leaves_from_the_destination_of_the_request_if_it_can() {
 
     // This host's own address is preferred to the one in the header.
     let mut meta = RecvMeta::NONE;
-    meta.destination = "192.0.2.255".parse().ok();
+    meta.dest = "192.0.2.255".parse().ok();
     meta.local = "192.0.2.1".parse().ok();
     assert_eq!(meta.reply_meta().source, meta.local);
 }
@@ -288,7 +288,7 @@ fn a_mapped_destination_stays_mapped_in_either_order() {
     let (v4, v6) = ((numbers::PKTINFO_V4, v4), (numbers::PKTINFO_V6, v6));
     for messages in [[v4.clone(), v6.clone()], [v6.clone(), v4.clone()]] {
         let meta = read(&messages);
-        assert_eq!((meta.destination, meta.interface), (Some(IpAddr::V6(mapped)), Some(7)));
+        assert_eq!((meta.dest, meta.interface), (Some(IpAddr::V6(mapped)), Some(7)));
         assert_eq!(meta.local, Some(IpAddr::V6(local)));
         assert_eq!(meta.reply_meta().source, Some(IpAddr::V6(local)));
     }
@@ -296,6 +296,6 @@ fn a_mapped_destination_stays_mapped_in_either_order() {
     let (v6, v4) = ((v6.0, v6.1), (v4.0, [[0; 8].as_slice(), &v4.1[8..]].concat()));
     for messages in [vec![v6.clone()], vec![v6.clone(), v4.clone()], vec![v4, v6]] {
         let meta = read(&messages);
-        assert_eq!((meta.destination, meta.local), (Some(IpAddr::V6(mapped)), None));
+        assert_eq!((meta.dest, meta.local), (Some(IpAddr::V6(mapped)), None));
     }
 }

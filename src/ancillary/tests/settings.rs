@@ -1,6 +1,7 @@
 //! The encoder of per-message settings, compared with a naive list of control messages.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -85,6 +86,7 @@ fn pktinfo(source: Option<IpAddr>, interface: Option<u32>, v4: bool) -> Option<P
 fn parts(size: Option<u16>, meta: SendMeta, v4: bool) -> Vec<Part> {
     let time = meta
         .transmit_time
+        .map(|time| time.as_nanos() as u64)
         .map(|time| Ok(("transmit_time", numbers::TXTIME, time.to_ne_bytes().to_vec())));
     let id = meta
         .timestamp_id
@@ -149,7 +151,7 @@ fn metas() -> impl Strategy<Value = SendMeta> {
         source,
         interface: interface.0.map(|()| interface.1),
         hop_limit: hops.0.map(|()| hops.1),
-        transmit_time: time.0.map(|()| time.1),
+        transmit_time: time.0.map(|()| Duration::from_nanos(time.1)),
         timestamp_id: id.0.map(|()| id.1),
     })
 }

@@ -53,7 +53,7 @@ macro_rules! system {
                 RecvMeta::decode(control, &mut meta);
                 let meta = meta.unwrap_or_default();
                 Received {
-                    destination: meta.destination,
+                    destination: meta.dest,
                     local: meta.local,
                     interface: meta.interface,
                     tos: meta.tos,
@@ -106,7 +106,7 @@ struct Sent {
     interface: Option<u32>,
     hop_limit: Option<u8>,
     segment_size: Option<u16>,
-    transmit_time: Option<u64>,
+    transmit_time: Option<Duration>,
 }
 
 /// A system: its codecs, where a payload begins and what a control message is padded to.
@@ -312,6 +312,6 @@ fn options_of_a_send_are_written_as_each_system_reads_them() {
         let info = [&V6_BYTES[..], &int(5)].concat();
         assert_eq!(v6(both), Ok(system.message(41, 46, &info)), "{name}");
         lacks(v4(Sent { segment_size: Some(1200), ..none }), "segment_size");
-        lacks(v6(Sent { transmit_time: Some(1), ..none }), "transmit_time");
+        lacks(v6(Sent { transmit_time: Some(Duration::from_nanos(1)), ..none }), "transmit_time");
     }
 }

@@ -83,8 +83,8 @@ pub(crate) fn check(specs: &[Spec], max_segments: usize) {
     let asked = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::LOCALHOST)].map(|local| {
         let local = Some(local);
         [1, 2].map(|n| {
-            let destination = Some(Ipv4Addr::from(n).into());
-            RecvMeta { local, destination, interface: Some(n), ..RecvMeta::default() }
+            let dest = Some(Ipv4Addr::from(n).into());
+            RecvMeta { local, dest, interface: Some(n), ..RecvMeta::default() }
         })
     });
     let numbered = SendMeta::new().with_timestamp_id(7);
@@ -253,10 +253,10 @@ mod rules {
         let ip = |text: &str| Some(text.parse().expect("an address"));
         let ips = [None, ip("127.0.0.1"), ip("169.254.1.1"), ip("ff02::1"), ip("fe80::1")];
         let mut received = Vec::new();
-        for (local, destination) in ips.iter().flat_map(|local| ips.map(|ip| (*local, ip))) {
+        for (local, dest) in ips.iter().flat_map(|local| ips.map(|ip| (*local, ip))) {
             received.extend([None, Some(1), Some(2)].map(|interface| RecvMeta {
                 local,
-                destination,
+                dest,
                 interface,
                 ..RecvMeta::default()
             }));

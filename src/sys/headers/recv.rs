@@ -245,6 +245,12 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
+    /// No slots, no memory.
+    pub(crate) fn empty() -> Self {
+        let (storage, buffers, payload) = (RecvStorage::new(), Zeroed::empty(), Zeroed::empty());
+        Self { storage, buffers, payload, offset: 0, stride: 0, slot_len: 0 }
+    }
+
     /// The caller has checked that the total fits an `isize`, and that `slot_len` is not 0.
     ///
     /// # Errors

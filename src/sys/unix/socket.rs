@@ -58,7 +58,6 @@ macro_rules! for_datagram_sockets {
         $each!([] std::net::UdpSocket);
         $each!([] std::os::unix::net::UnixDatagram);
         $each!([] std::os::fd::OwnedFd);
-        $each!([] socket2::Socket);
         $each!(#[cfg(feature = "mio")] [] mio::net::UdpSocket);
         $each!(#[cfg(feature = "mio")] [] mio::net::UnixDatagram);
     };
@@ -72,6 +71,13 @@ macro_rules! impl_as_socket {
             fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
                 let $this = self;
                 $socket
+            }
+        }
+
+        impl<$($generics)*> std::os::fd::AsRawFd for $type {
+            fn as_raw_fd(&self) -> std::os::fd::RawFd {
+                let $this = self;
+                std::os::fd::AsRawFd::as_raw_fd(&$socket)
             }
         }
     };

@@ -17,7 +17,6 @@ macro_rules! for_datagram_sockets {
     ($each:ident) => {
         $each!([] std::net::UdpSocket);
         $each!([] std::os::windows::io::OwnedSocket);
-        $each!([] socket2::Socket);
         $each!(#[cfg(feature = "mio")] [] mio::net::UdpSocket);
     };
 }
@@ -30,6 +29,13 @@ macro_rules! impl_as_socket {
             fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
                 let $this = self;
                 $socket
+            }
+        }
+
+        impl<$($generics)*> std::os::windows::io::AsRawSocket for $type {
+            fn as_raw_socket(&self) -> std::os::windows::io::RawSocket {
+                let $this = self;
+                std::os::windows::io::AsRawSocket::as_raw_socket(&$socket)
             }
         }
     };

@@ -98,7 +98,7 @@ fn metadata_is_read_as_documented() {
     ]
     .concat();
     let meta = decode(&control);
-    assert_eq!(meta.destination, Some([192, 0, 2, 1].into()));
+    assert_eq!(meta.dest, Some([192, 0, 2, 1].into()));
     assert_eq!((meta.interface, meta.tos, meta.hop_limit), (Some(5), Some(0xB9), Some(63)));
     assert_eq!((meta.segment_size, meta.local), (None, None));
     let control = [
@@ -108,7 +108,7 @@ fn metadata_is_read_as_documented() {
     ]
     .concat();
     let meta = decode(&control);
-    assert_eq!(meta.destination, Some([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()));
+    assert_eq!(meta.dest, Some([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()));
     assert_eq!((meta.interface, meta.tos, meta.hop_limit), (Some(5), Some(0xB9), Some(63)));
 }
 

@@ -252,7 +252,7 @@ impl World {
 
     fn judge_offload(&self, case: &Case<'_>, handled: usize, sent: usize, dropped: usize) {
         let counted = self.net.since(case.before);
-        assert_eq!((counted.sent, counted.dropped), (sent as u64, dropped as u64), "{case:?}");
+        assert_eq!((counted.sent, counted.unsent), (sent as u64, dropped as u64), "{case:?}");
         let (status, rejected) = (self.net.near.gso_status(), counted.rejected_unsupported);
         if case.gso {
             assert_eq!(status == GsoStatus::Rejected, rejected > 0, "{case:?}");

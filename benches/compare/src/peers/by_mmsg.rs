@@ -44,7 +44,7 @@ fn opaque(socket: &UdpSocket) -> &dyn BatchSocket {
 
 #[inline(always)]
 pub fn metadata_of(meta: &RecvMeta) -> (u8, IpAddr) {
-    (meta.ecn().map_or(0, |ecn| ecn as u8), meta.destination.expect("it is enabled"))
+    (meta.ecn().map_or(0, |ecn| ecn as u8), meta.dest.expect("it is enabled"))
 }
 
 impl<const BATCH: bool, const DYN: bool> Peer for Plain<BATCH, DYN> {
