@@ -18,21 +18,16 @@ mod requests;
 mod running;
 mod soak;
 mod tun;
+#[path = "../../tests/common/veth.rs"]
+mod veth;
 mod world;
 
 use std::net::{SocketAddr, UdpSocket};
 
-use common::{TIME_LIMIT, skip};
+use common::TIME_LIMIT;
 
 /// The backend of this build.
 const BACKEND: Option<mmsg::Backend> = None;
-
-/// A blocking socket with a time limit on receives.
-fn bind(addr: impl Into<SocketAddr>) -> UdpSocket {
-    let socket = UdpSocket::bind(addr.into()).expect("an address of this host");
-    socket.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
-    socket
-}
 
 fn addr(socket: &UdpSocket) -> SocketAddr {
     socket.local_addr().expect("it is bound")

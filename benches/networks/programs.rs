@@ -146,7 +146,7 @@ pub fn start(
     port: u16,
 ) -> (Program, SocketAddr) {
     let at = SocketAddr::new(world.family.server(), port);
-    let program = world.server.within(|| Program::start(&path, args(at)));
+    let program = world.server.enter(|| Program::start(&path, args(at)));
     let line = program.line();
     let said = line.strip_prefix("listening on ").expect("the first line says where");
     (program, said.parse().expect("an address and a port"))
@@ -201,7 +201,7 @@ impl Quic {
         world.link.begin(rules, self.addr.port(), seed);
         let args = words(&["load", &self.addr.to_string(), "--bytes", "1048576"]);
         let program = &self.program;
-        let ended = world.client.within(|| Program::start(program, args)).wait();
+        let ended = world.client.enter(|| Program::start(program, args)).wait();
         assert_eq!(ended.status, Some(0), "{condition}: {ended:?}");
         let tallies = [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way));
         let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum();

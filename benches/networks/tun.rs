@@ -6,7 +6,7 @@ use std::mem;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::net::Host;
+use crate::veth::Host;
 
 /// The work that the kernel leaves to the device (`TUNSETOFFLOAD`, include/uapi/linux/if_tun.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub fn open(host: &Host, name: &str, device: Device) -> io::Result<File> {
         Device::Segmentation => 1 | 0x20 | 0x40,
     };
     // The device goes to the namespace of the thread that opens the file.
-    host.within(|| {
+    host.enter(|| {
         let file = File::options()
             .read(true)
             .write(true)

@@ -11,8 +11,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use crate::common::linux::set_option;
 use crate::common::{TIME_LIMIT, skip};
 use crate::link::Link;
-use crate::net::{Host, warm_up};
+use crate::net::warm_up;
 use crate::tun::{self, Device};
+use crate::veth::Host;
 
 /// The IP version of the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +129,7 @@ impl World {
     /// A socket at the client's address, connected to `peer`.
     pub fn client_socket(&self, peer: SocketAddr) -> UdpSocket {
         let at = SocketAddr::new(self.family.client(), 0);
-        let socket = self.client.within(|| UdpSocket::bind(at)).expect("its address");
+        let socket = self.client.enter(|| UdpSocket::bind(at)).expect("its address");
         socket.connect(peer).expect("there is a route");
         socket.set_write_timeout(Some(TIME_LIMIT)).expect("a timeout");
         // Space for a whole round in both directions.
