@@ -10,7 +10,7 @@
 //! failed". For datagrams that come from one task, a `SendQueue` alone does; `one_at_a_time.rs` uses this sender behind
 //! somebody else's trait.
 
-mod common;
+pub mod common;
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};

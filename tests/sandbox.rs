@@ -158,7 +158,7 @@ fn assert_each_call_fails(socket: &(impl BatchSocket + AsSocket), to: SocketAddr
     msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
     assert!(failed(socket.send_batch(&msgs)) && failed(socket.send_batch(&msgs[..1])));
     assert!(failed(socket.flush(&mut queue)) && queue.len() == 3);
-    let sent = socket.send_each(&msgs, |_, error| errors.push(error.raw_os_error()));
+    let sent = socket.send_each(msgs, |_, error| errors.push(error.raw_os_error()));
     assert_eq!(sent.expect("each is reported"), 3);
     let sent = socket.flush_each(&mut queue, |_, error| errors.push(error.raw_os_error()));
     assert_eq!(sent.expect("each is reported"), 3);

@@ -24,8 +24,6 @@ mod world;
 
 use std::net::{SocketAddr, UdpSocket};
 
-use common::TIME_LIMIT;
-
 /// The backend of this build.
 const BACKEND: Option<mmsg::Backend> = None;
 

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_as_long_as_what_was_written() {
+    fn a_chunk_is_as_long_as_what_was_written() {
         let mut chunk = empty();
         for (offered, max, written) in
             [(0, CHUNK, 0), (3, CHUNK, 3), (3, 2, 2), (2 * CHUNK, CHUNK, CHUNK)]

@@ -79,7 +79,7 @@ pub(super) async fn flush(
     let all = queue.len();
     while !queue.is_empty() {
         let held = queue.len();
-        flush_row(socket, &batch_call, queue, CHUNK).await?.1?;
+        flush_chunk(socket, &batch_call, queue, CHUNK).await?.1?;
         wait::require_progress(held.saturating_sub(queue.len()))?;
     }
     Ok(all)
@@ -95,7 +95,7 @@ pub(super) async fn flush_each(
     let (all, mut offer) = (queue.len(), OfferSize::new());
     while !queue.is_empty() {
         let (held, mut failed) = (queue.len(), None);
-        let (offered, sent) = flush_row(socket, &batch_call, queue, offer.count).await?;
+        let (offered, sent) = flush_chunk(socket, &batch_call, queue, offer.count).await?;
         offer.record(offered, sent, |error| failed = Some(error))?;
         if let (Some(error), Some(front)) = (failed, queue.front()) {
             on_error(&front, error);
@@ -107,7 +107,7 @@ pub(super) async fn flush_each(
 }
 
 /// Sends the front of the queue by one call, at most `max` datagrams. Returns how many it offered, and the result.
-async fn flush_row(
+async fn flush_chunk(
     socket: &impl Readiness,
     batch_call: &(impl Fn(&mut Call<'_>) -> io::Result<usize> + Sync),
     queue: &mut SendQueue,

@@ -46,7 +46,7 @@ async fn every_method<S: AsyncBatchSocket>(near: S, far: S) {
     };
     assert_eq!(near.send_batch(&msgs).await.expect("it is taken"), 3);
     assert_eq!(near.send_each(msgs, no_error).await.expect("it is taken"), 3);
-    let mut queue = queue_of(&msgs);
+    let mut queue = queue_of(msgs);
     assert_eq!(near.flush(&mut queue).await.expect("it is taken"), 3);
     expect(9).await;
     msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));

@@ -60,7 +60,8 @@ fn a_message_keeps_its_raw_control_messages() {
     let on = asked.enable(&to).expect("a UDP socket");
     let offload = Offload::builder().gro(false).build(&to).expect("a UDP socket");
     let by_arena = |msgs: &mut [RecvMsg<'_>]| MmsgBuf::new().recv(borrow(&to), msgs, Flags::NONE);
-    let ways: [&dyn Fn(&mut [RecvMsg<'_>]) -> std::io::Result<usize>; 3] =
+    type Way<'w> = &'w dyn Fn(&mut [RecvMsg<'_>]) -> std::io::Result<usize>;
+    let ways: [Way<'_>; 3] =
         [&|msgs| to.recv_batch(msgs), &|msgs| offload.recv_batch(msgs), &by_arena];
     for (way, hops) in ways.into_iter().zip(21..) {
         // Wine heeds the socket's option alone.
@@ -135,5 +136,5 @@ fn a_received_buffer_can_be_copied_and_decoded_later() {
         copy.push(control.level, control.ty, control.data).expect("what came fits");
     }
     assert!(copy.as_bytes().len() <= CONTROL_SPACE);
-    assert_eq!(RecvMeta::from_control(&copy.as_bytes().to_vec()), *message.meta());
+    assert_eq!(RecvMeta::from_control(copy.as_bytes()), *message.meta());
 }

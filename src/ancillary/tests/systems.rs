@@ -10,7 +10,7 @@ use crate::sys::Layout;
 macro_rules! system {
     ($name:ident: $numbers:ident, $layout:expr, $microseconds:expr) => {
         #[path = "."]
-        #[allow(dead_code, unused_imports)]
+        #[allow(dead_code, unused_imports, clippy::duplicate_mod, clippy::new_ret_no_self)]
         mod $name {
             use crate::ancillary::{Ecn, invalid};
 

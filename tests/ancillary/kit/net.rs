@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::TIME_LIMIT;
+use crate::common::TIME_LIMIT;
 pub use crate::veth::Host;
 
 /// A client, a router and a server. The MTU between router and server is 1,280 bytes.
