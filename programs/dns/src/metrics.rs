@@ -60,8 +60,11 @@ fn page(sockets: &[Offload<UdpSocket>], responder: &Responder) -> String {
     let mut page = String::new();
     for (index, socket) in sockets.iter().enumerate() {
         for (name, value) in socket.counters().iter() {
-            // The socket's own counter is about segments that this program does not choose.
-            let value = if name == "dropped" { dropped(socket) } else { value };
+            // `unsent` is about segments that this program does not choose.
+            let (name, value) = match name {
+                "unsent" => ("dropped", dropped(socket)),
+                _ => (name, value),
+            };
             let _ = writeln!(page, "dns_{name}_total{{socket=\"{index}\"}} {value}");
         }
     }
