@@ -65,12 +65,15 @@ impl ReusePortGroup {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for no socket, for different addresses, and for a socket without `SO_REUSEPORT`; `Unsupported` where a
-    /// group has one member; else the system's error, or the spread's. All sockets are closed then.
+    /// `InvalidInput` for no socket, for unbound sockets, for different addresses, and for a socket without `SO_REUSEPORT`;
+    /// `Unsupported` where a group has one member; else the system's error, or the spread's. All sockets are closed then.
     pub fn from_sockets(sockets: Vec<UdpSocket>, spread: Spread) -> io::Result<Self> {
         let invalid = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         let Some(first) = sockets.first() else { return invalid("a group has a member") };
         let addr = first.local_addr()?;
+        if addr.port() == 0 {
+            return invalid("a socket is not bound");
+        }
         for socket in &sockets {
             if !sys::is_shared(&SockRef::from(socket))? {
                 return invalid("a socket does not share its address (SO_REUSEPORT)");

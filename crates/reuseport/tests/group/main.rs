@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use mmsg::{Backend, BatchSocket, RecvBatch};
 use mmsg_reuseport::{Field, ReusePortGroup, ReusePortGroupBuilder, Spread};
-use socket2::{SockFilter, Socket};
+use socket2::{Domain, SockFilter, Socket, Type};
 
 use common::TIME_LIMIT;
 
@@ -260,9 +260,19 @@ fn passed_sockets_are_a_group_with_their_indices() {
 fn sockets_that_make_no_group_are_invalid() {
     let shared = || builder(localhost(), Spread::FLOW).bind().expect("a group").into_iter();
     let two_groups = shared().take(1).chain(shared().take(1)).collect();
-    for (what, sockets) in
-        [("none", Vec::new()), ("of two addresses", two_groups), ("not shared", vec![client()])]
-    {
+    // All have the address 0.0.0.0:0, and each would be bound to a port of its own.
+    let unbound = || {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+        socket.set_reuse_port(true)?;
+        io::Result::Ok(socket.into())
+    };
+    let unbound = [(); 2].map(|()| unbound().expect("a socket")).into();
+    for (what, sockets) in [
+        ("none", Vec::new()),
+        ("of two addresses", two_groups),
+        ("not shared", vec![client()]),
+        ("not bound", unbound),
+    ] {
         let error = ReusePortGroup::from_sockets(sockets, Spread::FLOW).expect_err(what);
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{what}");
     }
