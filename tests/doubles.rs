@@ -140,6 +140,18 @@ fn a_batch_goes_from_a_double_to_a_socket_and_back() {
     }
 }
 
+/// The socket's answer must not stand after the double's.
+#[test]
+fn a_batch_is_not_drained_after_a_double_that_fails() {
+    let socket = udp4();
+    let mut batch = RecvBatch::new(4, 8);
+    socket.send_to(b"real", socket.local_addr().expect("it is bound")).expect("it is taken");
+    socket.recv_into(&mut batch).expect("it is there");
+    assert!(batch.drained() || cfg!(not(target_os = "linux")));
+    assert!(would_block(Short::default().recv_more(&mut batch)));
+    assert!(!batch.drained());
+}
+
 #[test]
 fn a_double_may_give_coalesced_messages() {
     let mut double = Double::with_inbox(&[b"aabbc".to_vec(), b"dd".to_vec()]);

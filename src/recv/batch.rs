@@ -353,6 +353,7 @@ impl RecvBatch {
     ) -> io::Result<usize> {
         /// Slots offered at once: few enough for the stack of a small thread.
         const MAX_OFFERED: usize = 16;
+        self.drained = false;
         let (slots, slot_len) = ((self.slots() - self.len).min(MAX_OFFERED), self.slot_len());
         if slots == 0 {
             return Ok(0);
