@@ -56,7 +56,10 @@ impl Sender {
         let mut state = self.0.state.lock().unwrap();
         match state.queue.push(msg) {
             Err(PushError::Full) => {
-                state.waiting.push(cx.waker().clone());
+                // A task may ask often while the queue is full.
+                if !state.waiting.iter().any(|other| other.will_wake(cx.waker())) {
+                    state.waiting.push(cx.waker().clone());
+                }
                 return Poll::Pending;
             }
             result => result?,

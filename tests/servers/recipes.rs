@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Wake, Waker};
 
 use mmsg::{Offload, RecvBatch, SendMsg, prelude::*};
 use tokio::io::ReadBuf;
@@ -57,6 +57,31 @@ async fn a_shared_sender_sends_what_waited_for_space_and_ends_after_its_last_han
     drop(sender);
     assert_eq!(flusher.await.expect("it ends"), 1, "port 0 alone fails");
     received.await.expect("all came");
+}
+
+/// Such as in a `select!` whose other branch is busy.
+#[tokio::test]
+async fn a_task_that_asks_often_while_the_queue_is_full_waits_once() {
+    struct Task;
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    let ((socket, _), (_receiver, to)) = (bound().await, bound().await);
+    let msg = SendMsg::to(to, b"hello");
+    let socket = Arc::new(Offload::new(socket).expect("UDP"));
+    let (sender, flusher) = Sender::start(socket, mmsg::SendQueue::cost(&msg));
+    sender.send(&msg).await.expect("there is space");
+    let task = Arc::new(Task);
+    let waker = Waker::from(task.clone());
+    for _ in 0..100 {
+        assert!(sender.poll_send(&mut Context::from_waker(&waker), &msg).is_pending());
+    }
+    drop(waker);
+    assert_eq!(Arc::strong_count(&task), 2);
+    drop(sender);
+    assert_eq!(flusher.await.expect("it ends"), 0);
+    assert_eq!(Arc::strong_count(&task), 1, "the flusher has woken it");
 }
 
 async fn receive(socket: &OneAtATime) -> io::Result<Vec<u8>> {
