@@ -160,17 +160,17 @@ pub(crate) fn v4_rules() -> Option<V4Rules> {
     V4_RULES.get()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(all(test, unix, feature = "tokio"))]
 thread_local!(static REFUSES_SENDS: Cell<bool> = const { Cell::new(false) });
 
 /// Makes sockets of this thread stay writable when they refuse a send, as on OpenBSD and macOS.
-#[cfg(all(test, unix))]
+#[cfg(all(test, unix, feature = "tokio"))]
 pub(crate) fn set_refuses_sends(on: bool) {
     REFUSES_SENDS.set(on);
 }
 
 /// Whether they do.
-#[cfg(all(test, unix))]
+#[cfg(all(test, unix, feature = "tokio"))]
 pub(super) fn refuses_sends() -> bool {
     REFUSES_SENDS.get()
 }
