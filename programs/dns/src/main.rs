@@ -53,7 +53,7 @@ use zone::Zone;
 #[command(name = "dns", version)]
 struct Args {
     /// Address and port to listen on, such as [fe80::1%eth0]:53; with port 0 the system picks one. May be given several
-    /// times.
+    /// times. [::]:53 also serves IPv4, so no IPv4 address fits beside it on that port.
     #[arg(long, value_name = "ADDR", value_parser = address, required_unless_present = "check")]
     listen: Vec<SocketAddr>,
 
