@@ -31,7 +31,7 @@ pub struct Report {
     /// it. Linux reports port 0 if this host itself found an IPv4 datagram of an unconnected socket too big.
     pub dest: Option<SocketAddr>,
     /// The reporting host: a router, or the destination, with the scope of a link-local IPv6 address. Its
-    /// port is 0. `None` if it was this host.
+    /// port is 0. `None` if this host rejected the datagram before sending it.
     pub offender: Option<SocketAddr>,
     /// The error number that a send would have returned; 0 for a send timestamp.
     pub errno: i32,
