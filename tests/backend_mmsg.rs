@@ -3,7 +3,6 @@
     target_os = "linux",
     target_os = "android",
     target_os = "freebsd",
-    target_os = "netbsd",
     target_os = "openbsd"
 ))]
 
