@@ -241,8 +241,7 @@ fn what_quic_sends_leaves_the_socket_as_it_was() {
             true => msg,
             false => msg.with_dest(addr(far)),
         };
-        let data = [7; 24];
-        let payloads: [&'static [u8]; 2] = [b"a single one", Box::leak(Box::new(data))];
+        let payloads: [&'static [u8]; 2] = [b"a single one", &[7; 24]];
         let [single, batch] = payloads
             .map(|payload| dest(SendMsg::new(payload)).with_meta(&meta).with_ecn(Ecn::Ect0));
         for msg in [single, batch.with_segment_size(8)] {
