@@ -6,11 +6,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use quinn::rustls::RootCertStore;
-use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
+use quinn::{ClientConfig, Connection, Endpoint, SendStream, ServerConfig};
 
 use crate::identity::{NAME, identity};
-use crate::kit::{client, serve, stop};
-use crate::running::PATIENCE;
+use crate::kit::{serve, stop};
+use crate::running::{Ended, PATIENCE, Program};
 
 /// Runs an async test with a time limit.
 fn run<R>(test: impl Future<Output = R>) -> R {
@@ -146,31 +146,75 @@ fn forged_first_packets_do_not_lock_a_server_out() {
     assert!((3..=7).contains(&connections), "{connections}");
 }
 
-/// A server that sends another number of bytes than it was asked for.
+/// A server on loopback.
+fn listen() -> (Endpoint, SocketAddr) {
+    let (certificate, key) = identity().expect("a certificate");
+    let config = ServerConfig::with_single_cert(vec![certificate], key.into());
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let endpoint = Endpoint::server(config.expect("it fits"), any).expect("a loopback socket");
+    let addr = endpoint.local_addr().expect("it is bound");
+    (endpoint, addr)
+}
+
+/// Waits for a client's first request, which is for so many bytes. Keeps the connection open with its result.
+async fn request(endpoint: &Endpoint, bytes: u64) -> (Connection, SendStream) {
+    let incoming = endpoint.accept().await.expect("the endpoint is open");
+    let connection = incoming.await.expect("the client connects");
+    let (send, mut recv) = connection.accept_bi().await.expect("a stream");
+    assert_eq!(recv.read_to_end(8).await.expect("a request"), bytes.to_be_bytes());
+    (connection, send)
+}
+
+/// Starts `quic load ADDR --bytes BYTES`.
+fn load(addr: SocketAddr, bytes: u64) -> Program {
+    let args = ["load", &addr.to_string(), "--bytes", &bytes.to_string()];
+    Program::start(env!("CARGO_BIN_EXE_quic"), args)
+}
+
+/// Waits for a client while the endpoint goes on.
+async fn wait(client: Program) -> Ended {
+    tokio::task::spawn_blocking(|| client.wait()).await.expect("it does not panic")
+}
+
 #[test]
 fn an_answer_of_another_length_is_an_error() {
     run(async {
-        let (certificate, key) = identity().expect("a certificate");
-        let config = ServerConfig::with_single_cert(vec![certificate], key.into());
-        let any = "127.0.0.1:0".parse().expect("an address");
-        let endpoint = Endpoint::server(config.expect("it fits"), any).expect("a loopback socket");
-        let addr = endpoint.local_addr().expect("it is bound");
-        let theirs = endpoint.clone();
-        tokio::spawn(async move {
-            while let Some(incoming) = theirs.accept().await {
-                let connection = incoming.await.expect("the client connects");
-                while let Ok((mut send, mut recv)) = connection.accept_bi().await {
-                    let request = recv.read_to_end(8).await.expect("a request");
-                    assert_eq!(request, 1000u64.to_be_bytes());
-                    send.write_all(&[0; 999]).await.expect("it is sent");
-                    send.finish().expect("it is open");
-                }
-            }
-        });
-        let args = &["--bytes", "1000", "--socket", "mmsg"];
-        let ended = tokio::task::spawn_blocking(move || client("load", addr, args)).await;
-        let ended = ended.expect("it does not panic");
+        let (endpoint, addr) = listen();
+        let client = load(addr, 1000);
+        let (_connection, mut send) = request(&endpoint, 1000).await;
+        send.write_all(&[0; 999]).await.expect("it is sent");
+        send.finish().expect("it is open");
+        let ended = wait(client).await;
         assert_eq!(ended.status, Some(1), "{ended:?}");
         assert_eq!(ended.err, ["error: asked for 1000 bytes, received 999"]);
+    });
+}
+
+#[test]
+fn a_signal_ends_a_client_with_its_figures() {
+    run(async {
+        let (endpoint, addr) = listen();
+        let client = load(addr, 1 << 40);
+        let (_connection, mut send) = request(&endpoint, 1 << 40).await;
+        // More than the client's window: it has received some of them when this returns.
+        send.write_all(&vec![0; 16 << 20]).await.expect("it is sent");
+        client.signal(libc::SIGTERM);
+        let ended = wait(client).await;
+        assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
+        assert!(ended.out[0].starts_with("connections 1, whole 0, bytes "), "{ended:?}");
+        assert!(!ended.out[0].contains(" bytes 0 "), "{ended:?}");
+    });
+}
+
+#[test]
+fn a_server_that_ends_is_an_error_of_its_clients() {
+    run(async {
+        let (endpoint, addr) = listen();
+        let client = load(addr, 1000);
+        let _open = request(&endpoint, 1000).await;
+        endpoint.close(0u32.into(), b"the server ends");
+        let ended = wait(client).await;
+        assert_eq!((ended.status, ended.err.len()), (Some(1), 1), "{ended:?}");
+        assert!(ended.err[0].starts_with("error: "), "{ended:?}");
     });
 }

@@ -1,7 +1,7 @@
 //! All bytes that were asked for arrive, with offload in use.
 
 use crate::kit::{PAIRS, client, serve, stop, succeed};
-use crate::running::{Program, Server, loopbacks, skip};
+use crate::running::{Program, loopbacks, skip};
 
 #[test]
 fn each_pair_of_sockets_transfers_every_size_whole() {
@@ -59,25 +59,6 @@ fn an_echo_is_measured_beside_downloads() {
     }
 }
 
-/// A client that goes on for long, with the only connection that its server accepts.
-fn loading() -> (Server, Program) {
-    let server = serve("127.0.0.1:0", "mmsg", 1);
-    let args = ["load", &server.addr.to_string(), "--bytes", "100000000000"];
-    let loading = Program::start(env!("CARGO_BIN_EXE_quic"), args);
-    // Another is refused once the connection is there.
-    while client("load", server.addr, &["--bytes", "1"]).status == Some(0) {}
-    (server, loading)
-}
-
-#[test]
-fn a_signal_ends_a_client_with_its_figures() {
-    let (_server, loading) = loading();
-    loading.signal(libc::SIGTERM);
-    let ended = loading.wait();
-    assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
-    assert!(ended.out[0].starts_with("connections 1, whole 0, bytes "), "{ended:?}");
-}
-
 #[test]
 fn errors_are_one_line() {
     let wrong: [(&[&str], i32, &str); 7] = [
@@ -96,13 +77,4 @@ fn errors_are_one_line() {
         assert!(ended.err.join("\n").contains(words), "{args:?}: {ended:#?}");
         assert!(status == 2 || ended.err.len() == 1, "{args:?}: {ended:#?}");
     }
-}
-
-#[test]
-fn a_server_that_ends_is_an_error_of_its_clients() {
-    let (server, loading) = loading();
-    stop(server);
-    let ended = loading.wait();
-    assert_eq!((ended.status, ended.err.len()), (Some(1), 1), "{ended:?}");
-    assert!(ended.err[0].starts_with("error: "), "{ended:?}");
 }
