@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::running::{Ended, Program, Server};
+use crate::running::{Program, Server};
 
 /// The server's and the client's sockets, in all combinations.
 pub const PAIRS: [(&str, &str); 4] =
@@ -21,16 +21,12 @@ pub fn stop(server: Server) -> Figures {
     Figures(server.stop().join("\n"))
 }
 
-/// Runs `quic COMMAND ADDR ARGS` to its end.
-pub fn client(command: &str, addr: SocketAddr, args: &[&str]) -> Ended {
-    let addr = addr.to_string();
-    Program::start(env!("CARGO_BIN_EXE_quic"), [command, &addr].iter().chain(args)).wait()
-}
-
-/// As `client`, which must succeed.
+/// Runs `quic COMMAND ADDR ARGS` to its end, which must be a success.
 #[track_caller]
 pub fn succeed(command: &str, addr: SocketAddr, args: &[&str]) -> Figures {
-    let ended = client(command, addr, args);
+    let addr = addr.to_string();
+    let args = [command, &addr].into_iter().chain(args.iter().copied());
+    let ended = Program::start(env!("CARGO_BIN_EXE_quic"), args).wait();
     assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
     Figures(ended.out.join("\n"))
 }

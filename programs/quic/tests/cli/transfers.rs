@@ -1,6 +1,6 @@
 //! All bytes that were asked for arrive, with offload in use.
 
-use crate::kit::{PAIRS, client, serve, stop, succeed};
+use crate::kit::{PAIRS, serve, stop, succeed};
 use crate::running::{Program, loopbacks, skip};
 
 #[test]
