@@ -192,8 +192,13 @@ fn answers(hosts: &[Host; 2], group: IpAddr, near: [&str; 2], far: [&str; 2]) ->
                 server.send_each(replies, |_, error| panic!("{error}")).expect("it has space");
                 let mut answer = [0; 8];
                 // Also by the address of the interface, which the question to a group does not name.
-                let from = client.recv_from(&mut answer).map(|(_, from)| from.ip());
-                let is_answered = from.is_ok_and(|from| from == ip(to)) && answer[0] == question;
+                let is_answered = loop {
+                    match client.recv_from(&mut answer) {
+                        // Late, to an earlier question.
+                        Ok(_) if answer[0] != question => {}
+                        answered => break answered.is_ok_and(|(_, from)| from.ip() == ip(to)),
+                    }
+                };
                 count = if is_answered { count + 1 } else { 0 };
                 if count == 16 {
                     break;

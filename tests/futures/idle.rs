@@ -8,7 +8,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::{once, run, udp};
-use crate::common::sockets::{addr, settle, udp4};
+use crate::common::sockets::{addr, refusing, settle, udp4};
 
 /// Whether tokio takes the socket for readable.
 async fn is_readable(socket: &UdpSocket) -> bool {
@@ -74,9 +74,9 @@ fn the_only_datagram_of_an_idle_socket_leaves_it_not_readable() {
 #[test]
 fn a_socket_with_a_report_stays_readable() {
     run(async {
-        let (to, nobody) = (udp().0, addr(&udp4()));
+        let (to, nobody) = (udp().0, refusing());
         Ancillary::ERRORS.require(&to).expect("a UDP socket");
-        to.send_to(b"lost", nobody).await.expect("loopback takes it");
+        to.send_to(b"lost", addr(&nobody)).await.expect("loopback takes it");
         to.ready(Interest::ERROR).await.expect("it is reported");
         assert!(after_a_wait(&to, &mut RecvBatch::new(4, 32), 1).await);
     });

@@ -4,7 +4,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::thread;
 
-use crate::running::{client, receive};
+use crate::running::{PATIENCE, client, receive};
 
 #[allow(dead_code)] // Its `main` is unused.
 #[path = "../../examples/game_server.rs"]
@@ -132,7 +132,7 @@ fn chronyd_takes_the_time_of_the_ntp_example() {
         format!("server 127.0.0.1 port {} iburst minpoll -6 maxpoll -6", server.addr.port());
     let pidfile = format!("pidfile {}/chronyd-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
     // Asks, prints the offset and changes nothing.
-    let args = ["-Q", "-t", "30", "-L", "0", &config, &pidfile, "cmdport 0"];
+    let args = ["-Q", "-t", "300", "-L", "0", &config, &pidfile, "cmdport 0"];
     match std::process::Command::new("chronyd").args(args).output() {
         Ok(output) if output.status.success() => {}
         Ok(output) => {
@@ -179,7 +179,7 @@ mod dns {
         let client = connected(&clients, 1).remove(0);
         client.set_read_timeout(Some(Duration::from_secs(1))).expect("a timeout");
         let resolver = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-        resolver.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+        resolver.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let addr = resolver.local_addr().expect("it is bound");
         thread::spawn(move || {
             let runtime =

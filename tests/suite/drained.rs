@@ -7,12 +7,12 @@ use std::io::{
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use mmsg::{BatchSocket, Offload, RecvBatch, RecvMeta, RecvMsg, SendMsg};
 
+use crate::common::TIME_LIMIT;
 use crate::common::sockets::{addr, refusing, udp4};
 
 /// A stand-in whose only message is always there.
@@ -102,7 +102,7 @@ fn an_edge_triggered_loop_that_stops_when_drained_loses_nothing_to_icmp_errors()
         });
         let mut batch = RecvBatch::new(64, 16);
         while received.load(Ordering::Relaxed) < DATAGRAMS {
-            match poll.poll(&mut events, Some(Duration::from_secs(30))) {
+            match poll.poll(&mut events, Some(TIME_LIMIT)) {
                 Err(error) if error.kind() == Interrupted => continue,
                 waited => waited.expect("epoll waits"),
             }
