@@ -1,13 +1,11 @@
 //! A seccomp filter that denies some system calls of the calling thread, as a sandbox does.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-use std::ptr;
 
 use libc::{c_ulong, sock_filter, sock_fprog};
 
 /// A function of the C library, and the system calls that it may make.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct DeniedCall {
     numbers: &'static [libc::c_long],
     /// Its number as the first argument of `socketcall` (include/uapi/linux/net.h), which older architectures use for
@@ -57,23 +55,17 @@ const FIRST_ARGUMENT: u32 = if cfg!(target_endian = "big") { 20 } else { 16 };
 ///
 /// If the system does not let this thread install a filter.
 pub fn deny(calls: &[DeniedCall], errno: i32) -> io::Result<()> {
-    let load = |at| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at);
-    let answer = |with| statement(libc::BPF_RET | libc::BPF_K, with);
     let denial = answer(libc::SECCOMP_RET_ERRNO | errno as u32);
-    let is = |value| statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value);
-    // Skips the next statement unless the loaded value is `value`.
-    let if_is = |value| sock_filter { jf: 1, ..is(value) };
-
     let mut program = vec![load(NUMBER)];
     for number in calls.iter().flat_map(|call| call.numbers) {
-        program.extend([if_is(*number as u32), denial]);
+        program.extend([if_is(*number as u32, 1), denial]);
     }
     if let Some(number) = SOCKETCALL {
         // Any other call jumps to the end of the filter.
         let rest = 1 + 2 * calls.len() as u8;
-        program.extend([sock_filter { jf: rest, ..is(number as u32) }, load(FIRST_ARGUMENT)]);
+        program.extend([if_is(number as u32, rest), load(FIRST_ARGUMENT)]);
         for call in calls {
-            program.extend([if_is(call.socketcall), denial]);
+            program.extend([if_is(call.socketcall, 1), denial]);
         }
     }
     program.push(answer(libc::SECCOMP_RET_ALLOW));
@@ -86,34 +78,31 @@ pub fn deny(calls: &[DeniedCall], errno: i32) -> io::Result<()> {
 ///
 /// If the system does not let this thread install a filter, or sets options by another call.
 pub fn deny_option(name: i32, errno: i32) -> io::Result<()> {
-    deny_setsockopt(FIRST_ARGUMENT + 16, name, errno)
-}
-
-/// The same for every option of this level.
-pub fn deny_level(level: i32, errno: i32) -> io::Result<()> {
-    deny_setsockopt(FIRST_ARGUMENT + 8, level, errno)
-}
-
-/// The same for every option with `value` as the argument at `at`.
-fn deny_setsockopt(at: u32, value: i32, errno: i32) -> io::Result<()> {
     if SOCKETCALL.is_some() {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let load = |at| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at);
-    let answer = |with| statement(libc::BPF_RET | libc::BPF_K, with);
-    let if_is = |value, jf| sock_filter {
-        jf,
-        ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value)
-    };
     let mut program = [
         load(NUMBER),
         if_is(libc::SYS_setsockopt as u32, 3),
-        load(at),
-        if_is(value as u32, 1),
+        load(FIRST_ARGUMENT + 16),
+        if_is(name as u32, 1),
         answer(libc::SECCOMP_RET_ERRNO | errno as u32),
         answer(libc::SECCOMP_RET_ALLOW),
     ];
     install(&mut program)
+}
+
+fn load(at: u32) -> sock_filter {
+    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at)
+}
+
+fn answer(with: u32) -> sock_filter {
+    statement(libc::BPF_RET | libc::BPF_K, with)
+}
+
+/// Skips this many statements unless the loaded value is `value`.
+fn if_is(value: u32, else_skip: u8) -> sock_filter {
+    sock_filter { jf: else_skip, ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value) }
 }
 
 fn statement(code: u32, k: u32) -> sock_filter {
@@ -134,21 +123,4 @@ fn install(program: &mut [sock_filter]) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// Calls the C library's `recvmmsg` and `sendmmsg` with no messages.
-pub fn ask(socket: &impl AsFd) -> [Result<(), i32>; 2] {
-    let fd = socket.as_fd().as_raw_fd();
-    let result = |answer: libc::c_int| match answer {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error().raw_os_error().expect("the system's")),
-    };
-    [
-        // SAFETY: no headers, so no pointer is followed.
-        result(unsafe {
-            libc::recvmmsg(fd, ptr::null_mut(), 0, libc::MSG_DONTWAIT as _, ptr::null_mut())
-        }),
-        // SAFETY: as above.
-        result(unsafe { libc::sendmmsg(fd, ptr::null_mut(), 0, 0) }),
-    ]
 }
