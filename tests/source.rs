@@ -5,98 +5,36 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The files in a folder of the source whose names end so, without those that builds leave there.
+fn files(folder: impl AsRef<Path>, end: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder of the source") {
+    for entry in fs::read_dir(Path::new(ROOT).join(folder)).expect("a folder of the source") {
         let path = entry.expect("an entry of it").path();
-        if path.is_dir() {
-            found.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if path.is_dir() && ![".git", "target", "corpus"].contains(&&*name) {
+            found.extend(files(&path, end));
+        } else if path.is_file() && name.ends_with(end) {
             found.push(path);
         }
     }
     found
 }
 
-/// Some sandboxes kill a process that makes system calls by number, so the library calls functions of the C library.
-#[test]
-fn system_calls_are_made_by_the_c_library() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    if !source.is_dir() {
-        // An emulated machine has only the test binary.
-        let _ = writeln!(io::stderr().lock(), "skipped: the calls: the source is not here");
-        return;
+/// A file of the source. An emulated machine has only the test binary: there this prints what is skipped.
+fn read(path: &str) -> Option<String> {
+    let text = fs::read_to_string(Path::new(ROOT).join(path)).ok();
+    if text.is_none() {
+        let _ = writeln!(io::stderr().lock(), "skipped: what {path} says: it is not here");
     }
-    let files = rust_files(&source);
-    for path in &files {
-        let text = fs::read_to_string(path).expect("a readable file");
-        for (number, line) in (1..).zip(text.lines()) {
-            let by_number = ["syscall(", "SYS_", "__NR_", "asm!"];
-            let found = by_number.iter().find(|word| line.contains(*word));
-            assert_eq!(found, None, "{}:{number}: {line}", path.display());
-        }
-    }
-    // Shows that the search covers the right files: this one makes the calls.
-    let calls = fs::read_to_string(source.join("sys/unix/calls.rs")).expect("a file of sys/unix");
-    assert!(calls.contains("libc::sendmmsg("));
+    text
 }
 
-/// Each row of the tables of faults names tests that exist.
-#[test]
-fn every_fault_of_the_table_has_its_test() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let Ok(table) = fs::read_to_string(root.join("docs/faults.md")) else {
-        let _ = writeln!(io::stderr().lock(), "skipped: the table of faults: it is not here");
-        return;
-    };
-    let mut source = String::new();
-    for folder in ["src", "tests", "crates", "examples", "programs"] {
-        for path in rust_files(&root.join(folder)) {
-            source += &fs::read_to_string(path).expect("a readable file");
-        }
-    }
-    let mut named = 0;
-    for row in table.lines().filter(|line| line.starts_with("| ")) {
-        // The names are in the last column; headings and figures have none there.
-        let tests = row.trim_end_matches(" |").rsplit(" | ").next().expect("a column");
-        for name in names(tests) {
-            assert!(source.contains(&format!("fn {name}(")), "no test {name}: {row}");
-            named += 1;
-        }
-    }
-    assert!(named > 50, "the table has {named} names");
-}
-
-/// `.ci/suites` checks the other scripts' lists, which name test binaries.
-#[test]
-fn each_test_that_the_sanitizers_leave_out_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let Ok(script) = fs::read_to_string(root.join(".ci/sanitizers")) else {
-        let _ = writeln!(io::stderr().lock(), "skipped: the sanitizers: the script is not here");
-        return;
-    };
-    let (_, list) = script.split_once("\nleft_out=(\n").expect("the list");
-    let files: Vec<_> =
-        rust_files(&root.join("tests")).into_iter().map(fs::read_to_string).collect();
-    let words = list.lines().map(str::trim).take_while(|line| *line != ")");
-    for name in words.filter(|line| !line.starts_with('#')) {
-        // A macro makes the test of each server.
-        let name = name.trim_start_matches("survives::");
-        let [test, server] = [format!("fn {name}("), format!(" {name}: crate::Server {{")];
-        let has_it = |text: &String| text.contains(&test) || text.contains(&server);
-        assert!(files.iter().flatten().any(has_it), "no test {name}");
-    }
-}
-
-/// The text of ARCHITECTURE.md between two headings; `None` where the source is absent.
-fn architecture(from: &str, to: &str) -> Option<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let Ok(page) = fs::read_to_string(root.join("ARCHITECTURE.md")) else {
-        let _ = writeln!(io::stderr().lock(), "skipped: {from:?}: the page is not here");
-        return None;
-    };
-    let (_, rest) = page.split_once(from).expect("the first heading");
-    Some(rest.split_once(to).expect("the second heading").0.to_owned())
+/// The texts of all Rust files in these folders.
+fn rust(folders: &[&str]) -> String {
+    let all = folders.iter().flat_map(|folder| files(folder, ".rs"));
+    all.map(|path| fs::read_to_string(path).expect("a readable file")).collect()
 }
 
 /// The words in backticks.
@@ -104,38 +42,58 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
+/// Some sandboxes kill a process that makes system calls by number, so the library calls functions of the C library.
 #[test]
-fn each_invariant_has_its_tests() {
-    let Some(table) = architecture("| invariant | checked", "The tests run under") else { return };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files = ["src", "tests"].into_iter().flat_map(|folder| rust_files(&root.join(folder)));
-    let source: String =
-        files.map(|path| fs::read_to_string(path).expect("a readable file")).collect();
-    let rows: Vec<_> = table.lines().filter(|line| line.starts_with("| ")).collect();
-    assert_eq!(rows.len(), 7);
-    for row in rows {
-        let tests = row.rsplit(" | ").next().expect("a cell");
-        // Types in this cell are skipped: their examples must not compile.
-        for name in names(tests).filter(|name| name.contains('_') && *name != "compile_fail") {
-            assert!(source.contains(&format!("fn {name}(")), "no test {name}: {row}");
-        }
+fn system_calls_are_made_by_the_c_library() {
+    // Shows that the search covers the right files: this one makes the calls.
+    let Some(calls) = read("src/sys/unix/calls.rs") else { return };
+    assert!(calls.contains("libc::sendmmsg("));
+    let source = rust(&["src"]);
+    for line in source.lines() {
+        let found = ["syscall(", "SYS_", "__NR_", "asm!"].iter().find(|word| line.contains(*word));
+        assert_eq!(found, None, "{line}");
     }
 }
 
-/// The Markdown pages in a folder, without those that builds and tools leave there.
-fn pages(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry of it").path();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        // The parts of the benchmark report have links from where it will stand.
-        if path.is_dir() && !name.starts_with('.') && !["target", "report"].contains(&&*name) {
-            found.extend(pages(&path));
-        } else if name.ends_with(".md") {
-            found.push(path);
+/// Each row of the table of faults names tests, and each row of the table of invariants.
+#[test]
+fn each_test_that_a_table_names_exists() {
+    let (Some(faults), Some(page)) = (read("docs/faults.md"), read("ARCHITECTURE.md")) else {
+        return;
+    };
+    let (_, rest) = page.split_once("| invariant | checked").expect("the table");
+    let (invariants, _) = rest.split_once("The tests run under").expect("its end");
+    let source = rust(&["src", "tests", "crates", "examples", "programs"]);
+    for (table, least) in [(&*faults, 50), (invariants, 7)] {
+        let mut named = 0;
+        for row in table.lines().filter(|line| line.starts_with("| ")) {
+            // The names are in the last column; headings and figures have none there. Types have examples that must not
+            // compile.
+            let tests = row.trim_end_matches(" |").rsplit(" | ").next().expect("a column");
+            let is_name = |name: &&str| name.contains('_') && *name != "compile_fail";
+            for name in names(tests).filter(is_name) {
+                assert!(source.contains(&format!("fn {name}(")), "no test {name}: {row}");
+                named += 1;
+            }
         }
+        assert!(named >= least, "the table has {named} names");
     }
-    found
+}
+
+/// `.ci/suites` checks the other scripts' lists, which name test binaries.
+#[test]
+fn each_test_that_the_sanitizers_leave_out_exists() {
+    let Some(script) = read(".ci/sanitizers") else { return };
+    let (_, list) = script.split_once("\nleft_out=(\n").expect("the list");
+    let tests = rust(&["tests"]);
+    let words = list.lines().map(str::trim).take_while(|line| *line != ")");
+    for name in words.filter(|line| !line.starts_with('#')) {
+        // A macro makes the test of each server.
+        let name = name.trim_start_matches("survives::");
+        let is_there = [format!("fn {name}("), format!(" {name}: crate::Server {{")]
+            .map(|t| tests.contains(&t));
+        assert!(is_there.contains(&true), "no test {name}");
+    }
 }
 
 /// The anchors of a page's headings, on docs.rs and on sites that show repositories.
@@ -153,14 +111,14 @@ fn anchors(page: &Path) -> Vec<String> {
 /// Each relative link leads to a file and a heading in it. A page that rustdoc shows may only link to items.
 #[test]
 fn every_link_leads_somewhere() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let guide = root.join("docs/guide");
-    if !guide.is_dir() {
-        let _ = writeln!(io::stderr().lock(), "skipped: links: the pages are not here");
+    let (guide, mut found) = (Path::new(ROOT).join("docs/guide"), 0);
+    if read("docs/guide/migration.md").is_none() {
         return;
     }
-    let mut found = 0;
-    for page in pages(root).into_iter().chain(rust_files(&root.join("src"))) {
+    // The parts of the benchmark report have links from where it will stand.
+    let pages =
+        files("", ".md").into_iter().filter(|page| !page.iter().any(|part| part == "report"));
+    for page in pages.chain(files("src", ".rs")) {
         let text = fs::read_to_string(&page).expect("a readable page");
         let folder = page.parent().expect("a folder");
         let in_rustdoc = folder == guide || page.ends_with("crates/reuseport/README.md");
@@ -194,12 +152,7 @@ fn every_link_leads_somewhere() {
 /// "Only built" is a promise: each target of the page is compiled, without the crates that the page names.
 #[test]
 fn each_target_of_the_page_is_checked() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
-    let (Some(page), Some(script)) = (read("docs/platforms.md"), read(".ci/cross")) else {
-        let _ = writeln!(io::stderr().lock(), "skipped: targets: the page is not here");
-        return;
-    };
+    let (Some(page), Some(script)) = (read("docs/platforms.md"), read(".ci/cross")) else { return };
     let part = |text: &str, from: &str, to: &str| {
         let (_, rest) = text.split_once(from).expect("its beginning");
         rest.split_once(to).expect("its end").0.to_owned()
@@ -229,90 +182,63 @@ fn each_target_of_the_page_is_checked() {
     }
 }
 
-/// The files of a folder, without those that builds and tools leave there.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry of it").path();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        if path.is_dir() && ![".git", "target", "corpus"].contains(&&*name) {
-            found.extend(sources(&path));
-        } else if path.is_file() {
-            found.push(path);
-        }
-    }
-    found
-}
-
-/// Each name in backticks on a page is a word of the source, each path a file, and each command of cargo names what is there.
+/// Each path in backticks on a page is a file, and each name is a word of the source.
 #[test]
 fn each_name_on_a_page_exists() {
     /// Of other crates, of the kernel and of other programs.
-    const FOREIGN: [&str; 10] = [
-        "IpTos",
-        "ScmRights",
-        "UdpGsoSegments",
-        "consume_budget",
-        "ctrl_c",
-        "peek_from",
-        "pps_allowance_exceeded",
-        "recvmsg_x",
-        "sendmsg_x",
-        "vLAST",
-    ];
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["", "docs", "docs/guide"].map(|folder| root.join(folder));
-    if !folders.iter().all(|folder| folder.is_dir()) {
-        let _ = writeln!(io::stderr().lock(), "skipped: names: the pages are not here");
+    const FOREIGN: &str = "IpTos ScmRights UdpGsoSegments consume_budget ctrl_c peek_from \
+        pps_allowance_exceeded recvmsg_x sendmsg_x vLAST";
+    if read("docs/faults.md").is_none() {
         return;
     }
-    let files = sources(root);
+    let files = files("", "");
     let sources = files.iter().filter(|file| file.extension().is_none_or(|end| end != "md"));
     let texts: Vec<_> = sources.filter_map(|file| fs::read_to_string(file).ok()).collect();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut words: HashSet<_> = texts.iter().flat_map(|text| text.split(|c| !is_word(c))).collect();
-    words.extend(FOREIGN);
+    words.extend(FOREIGN.split(' '));
     words.extend(files.iter().filter_map(|file| file.file_stem()?.to_str()));
+    let is_there = |path: &str| {
+        let elsewhere = ["~", "/", "target/"].iter().any(|start| path.starts_with(start));
+        let ends_so =
+            |file: &PathBuf| file.ends_with(path) || file.with_extension("").ends_with(path);
+        let is_folder =
+            ["", "src"].iter().any(|base| Path::new(ROOT).join(base).join(path).exists());
+        elsewhere || is_folder || files.iter().any(ends_so)
+    };
     let (mut missing, mut seen) = (Vec::new(), 0);
-    for page in folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder")) {
-        let page = page.expect("an entry").path();
-        if page.extension().is_none_or(|extension| extension != "md")
-            || page.ends_with("registry.md")
-        {
-            continue;
-        }
-        let text = fs::read_to_string(&page).expect("a readable page");
-        let (prose, code): (Vec<_>, Vec<_>) =
-            text.split("\n```").enumerate().partition(|(i, _)| i % 2 == 0);
-        let code: String = code.into_iter().map(|(_, code)| code).collect();
-        let prose: String = prose.into_iter().map(|(_, prose)| prose).collect();
+    let folders = ["", "docs", "docs/guide"].map(|folder| Path::new(ROOT).join(folder));
+    let is_page = |page: &&PathBuf| {
+        page.extension().is_some_and(|end| end == "md")
+            && !page.ends_with("registry.md")
+            && folders.iter().any(|folder| page.parent() == Some(folder))
+    };
+    for page in files.iter().filter(is_page) {
+        let text = fs::read_to_string(page).expect("a readable page");
+        let [prose, code] =
+            [0, 1].map(|from| text.split("\n```").skip(from).step_by(2).collect::<String>());
         for name in names(&prose) {
-            let is_command = name.contains("cargo ") || name.starts_with(".ci/");
-            for part in name.split_whitespace() {
+            let has_space = name.contains(' ');
+            for part in name.split_whitespace().filter(|part| !part.contains(['*', '<', '=', '…']))
+            {
                 let path = part.trim_end_matches('/');
                 let is_path = path.contains('/')
                     || [".rs", ".md", ".toml", ".sh"].iter().any(|end| path.ends_with(end));
-                let elsewhere = ["~", "/", "target/"].iter().any(|start| path.starts_with(start));
-                let is_there = |file: &PathBuf| {
-                    file.ends_with(path) || file.with_extension("").ends_with(path)
-                };
-                let found = match () {
-                    () if elsewhere || path.contains(['*', '<', '=', '…']) => true,
-                    () if is_path => {
-                        files.iter().any(is_there)
-                            || [root, &root.join("src")].iter().any(|base| base.join(path).exists())
-                    }
-                    // Another program's options; numbers and flags of C.
-                    () if name.contains(' ') && !is_command || path.contains(['-', '.']) => true,
-                    () if !path.contains(|c: char| c.is_lowercase()) => true,
-                    () => path.split(|c| !is_word(c)).all(|word| {
-                        let is_name = word.trim_end_matches('_').contains('_')
-                            || word.contains(char::is_uppercase)
-                            || path.contains("::");
-                        !is_name || words.contains(word) || code.contains(word)
-                    }),
+                // Not numbers and flags of C.
+                let is_name = !has_space && !path.contains(['-', '.']);
+                let is_known = |word: &str| {
+                    let is_one = word.trim_end_matches('_').contains('_') || path.contains("::");
+                    let is_one = is_one || word.contains(char::is_uppercase);
+                    !is_one || words.contains(word) || code.contains(word)
                 };
                 seen += 1;
+                let found = match is_path {
+                    true => is_there(path),
+                    false if is_name && path.contains(char::is_lowercase) => {
+                        path.split(|c| !is_word(c)).all(is_known)
+                    }
+                    false => true,
+                };
                 if !found {
                     missing.push(format!("{}: `{name}`", page.display()));
                 }
