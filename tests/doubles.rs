@@ -98,26 +98,6 @@ fn short_counts_do_not_lead_to_short_calls() {
 }
 
 #[test]
-fn a_double_is_received_into_a_batch() {
-    let data = numbered(70, 20);
-    let mut double = Double::with_inbox(&data);
-    (double.meta.tos, double.meta.dropped) = (Some(3), Some(5));
-    let (meta, double): (_, &dyn BatchSocket) = (double.meta, &double);
-    let mut batch = RecvBatch::new(50, 32);
-    let mut got = Vec::new();
-    while got.len() < data.len() {
-        let count = double.recv_into(&mut batch).expect("more is there");
-        assert_eq!((batch.message_count(), batch.iter().count()), (count, count));
-        assert!(batch.iter().all(|datagram| datagram.addr().is_some() && !datagram.truncated()));
-        assert!(batch.iter().all(|datagram| *datagram.meta() == meta));
-        got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
-    }
-    assert_eq!(got, data);
-    assert!(would_block(double.recv_into(&mut batch)));
-    assert!(batch.is_empty());
-}
-
-#[test]
 fn a_batch_goes_from_a_double_to_a_socket_and_back() {
     let socket = udp4();
     let mut batch = RecvBatch::new(4, 8);
@@ -173,6 +153,17 @@ fn a_double_may_give_coalesced_messages() {
 }
 
 #[test]
+fn empty_buffers_keep_their_places() {
+    let double = Double::with_inbox(&vec![b"x".to_vec(); 4]);
+    let mut memory = [0; 4];
+    let mut buffers = [&mut [][..], &mut memory, &mut [], &mut []].map(IoSliceMut::new);
+    let mut seen = Vec::new();
+    let count = double.recv_slices(&mut buffers, &mut |i, message| seen.push((i, message.len())));
+    assert_eq!(count.expect("four are there"), 4);
+    assert_eq!(seen, [(0, 0), (1, 1), (2, 0), (3, 0)]);
+}
+
+#[test]
 fn a_double_is_flushed_in_order_and_keeps_the_rest() {
     let data = numbered(1_000, 8);
     let mut queue = queue_of(msgs(&data));
@@ -216,48 +207,6 @@ fn a_double_sends_each_and_reports_failures() {
     assert_eq!(failed, [0, 1]);
     let nothing = double.send_each(msgs(&data[12..]), |_, _| ());
     assert!(would_block(nothing));
-}
-
-#[test]
-fn a_double_may_fill_a_batch_itself() {
-    /// Implements the optional `recv_into` too.
-    struct Batched(Double);
-    impl BatchSocket for Batched {
-        fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-            self.0.recv_batch(msgs)
-        }
-        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-            self.0.send_batch(msgs)
-        }
-        fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-            batch.clear();
-            let mut inbox = self.0.inbox.borrow_mut();
-            while let Some(data) = inbox.front() {
-                if !batch.push(self.0.addr, data, self.0.meta) {
-                    break;
-                }
-                inbox.pop_front();
-            }
-            if batch.is_empty() {
-                return Err(ErrorKind::WouldBlock.into());
-            }
-            Ok(batch.message_count())
-        }
-    }
-    let data = numbered(70, 20);
-    let mut double = Batched(Double::with_inbox(&data));
-    double.0.meta.segment_size = Some(8);
-    let mut batch = RecvBatch::new(40, 18);
-    for data in data.chunks(40) {
-        assert_eq!(double.recv_into(&mut batch).expect("more is there"), data.len());
-        assert!(batch.messages().map(|m| m.data()).eq(data.iter().map(|data| &data[..18])));
-        assert!(batch.messages().all(|m| m.truncated()));
-        let lengths = [(8, false), (8, false), (2, true)].into_iter().cycle().take(3 * data.len());
-        assert!(batch.iter().map(|d| (d.len(), d.truncated())).eq(lengths));
-        assert!(batch.iter().all(|datagram| datagram.addr() == double.0.addr));
-    }
-    assert!(would_block(double.recv_into(&mut batch)));
-    assert!(batch.is_empty());
 }
 
 #[test]
@@ -336,36 +285,6 @@ fn an_error_behind_the_first_datagrams_ends_a_flush_with_a_count() {
     let done = socket.send_each(msgs(&data), |i, error| failed.push((i, error.kind())));
     assert_eq!(done.expect("the socket takes messages"), 300);
     assert_eq!(failed, [(256, ErrorKind::ConnectionRefused)]);
-}
-
-#[test]
-fn failures_are_not_offered_with_all_that_follow_them() {
-    /// Rejects bad messages and counts the messages offered.
-    struct OfferCounter(Cell<usize>);
-    impl BatchSocket for OfferCounter {
-        fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-            Ok(0)
-        }
-        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-            self.0.set(self.0.get() + msgs.len());
-            match msgs.iter().position(|msg| msg.slices().next() == Some(BAD)) {
-                Some(0) => Err(ErrorKind::InvalidInput.into()),
-                Some(good) => Ok(good),
-                None => Ok(msgs.len()),
-            }
-        }
-    }
-    const N: usize = 4_096;
-    // Bad messages: all, none, every second, every hundredth, only the first.
-    for every in [1, usize::MAX, 2, 100, N] {
-        let bad = |i: usize| i % every == 0 && every < usize::MAX;
-        let msgs: Vec<_> =
-            (0..N).map(|i| SendMsg::new(if bad(i) { BAD } else { b"good" })).collect();
-        let (counting, mut failed) = (OfferCounter(Cell::new(0)), Vec::new());
-        let done = counting.send_each(&msgs, &mut |i, _| failed.push(i)).expect("no error");
-        assert_eq!((done, failed), (N, (0..N).filter(|i| bad(*i)).collect()));
-        assert!(counting.0.get() <= 4 * N, "{} offered, every {every}th bad", counting.0.get());
-    }
 }
 
 /// The result of one call, decoded from a byte.

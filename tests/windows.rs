@@ -7,7 +7,7 @@
 mod common;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 
 use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvBatch, RecvMeta, SendMeta, SendMsg};
 
@@ -140,40 +140,6 @@ fn a_receive_takes_one_message() {
 }
 
 #[test]
-fn a_receive_of_more_does_not_wait_on_sockets_of_either_mode() {
-    for nonblocking in [false, true] {
-        let (socket, mut batch) = (udp4(), RecvBatch::new(4, 64));
-        socket.set_nonblocking(nonblocking).expect("a mode");
-        let error = socket.recv_more(&mut batch).expect_err("nothing is there");
-        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        socket.send_to(b"now", addr(&socket)).expect("it is taken");
-        settle();
-        assert_eq!(socket.recv_more(&mut batch).expect("one is there"), 1);
-        assert!(batch.iter().map(|datagram| datagram.data()).eq([b"now"]));
-    }
-}
-
-#[test]
-fn a_truncated_datagram_says_so_and_has_what_fits() {
-    for socket in sockets() {
-        let _ = Ancillary::DEST.enable(&socket).expect("it is set");
-        for _ in 0..2 {
-            socket.send_to(b"0123456789", addr(&socket)).expect("it is taken");
-            socket.send_to(b"end", addr(&socket)).expect("it is taken");
-        }
-        settle();
-        let mut batch = RecvBatch::new(4, 4);
-        for expected in [(&b"0123"[..], true), (b"end", false), (b"0123", true), (b"end", false)] {
-            assert_eq!(socket.recv_into(&mut batch).expect("one is there"), 1);
-            let datagram = batch.iter().next().expect("one datagram");
-            assert_eq!((datagram.data(), datagram.truncated()), expected);
-            assert!(datagram.meta().dest.is_some());
-            assert_eq!(datagram.addr(), Some(addr(&socket)));
-        }
-    }
-}
-
-#[test]
 fn an_unreachable_port_does_not_fail_a_receive_of_others() {
     for socket in sockets() {
         let gone = UdpSocket::bind((addr(&socket).ip(), 0)).expect("a port");
@@ -205,15 +171,4 @@ fn offload_sends_what_the_plain_socket_would() {
     let whole = SendMsg::to(to, b"aabbc").with_segment_size(2);
     assert_eq!(sender.send_batch(&[whole]).expect("it is sent"), 1);
     assert_eq!(payloads(&receiver, 3), [&b"aa"[..], b"bb", b"c"]);
-}
-
-#[test]
-fn gathered_messages() {
-    use std::io::IoSlice;
-    let socket = udp4();
-    let to: SocketAddr = addr(&socket);
-    let parts = [IoSlice::new(b"one"), IoSlice::new(b""), IoSlice::new(b"two")];
-    let msg = SendMsg::gather(&parts).with_dest(to).with_ecn(Ecn::Ect0);
-    assert_eq!(socket.send_batch(&[msg, SendMsg::gather(&parts).with_dest(to)]).expect("both"), 2);
-    assert_eq!(payloads(&socket, 2), [b"onetwo"; 2]);
 }

@@ -9,59 +9,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::SendMeta;
 
-fn queue(msgs: &[SendMsg<'_>]) -> SendQueue {
-    let mut queue = SendQueue::new(1 << 20);
-    for msg in msgs {
-        queue.push(msg).expect("the queue is ample");
-    }
-    queue
-}
-
 fn left(queue: &SendQueue) -> Vec<u32> {
     queue.iter().map(|msg| payload(&msg)).collect()
-}
-
-/// `stopped_send`, and the next call finds the socket full.
-fn full_after(backend: Backend, n: usize, k: usize) -> Vec<(Call, Fate)> {
-    let mut fates: Vec<_> = stopped_send(backend, n, k, errno::EAGAIN).into_iter().collect();
-    if k < n {
-        fates.push((send_call(backend, n - k), Fate::Fail(errno::EAGAIN)));
-    }
-    fates
-}
-
-/// A datagram pushed after a partial flush waits in the second half. One flush sends both halves.
-#[test]
-fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
-    let loopback = Loopback::new();
-    let data = numbers(0..6);
-    let msgs = loopback.msgs(&data);
-    for backend in BACKENDS {
-        backend.make_process_default().unwrap();
-        let mut queue = queue(&msgs[..3]);
-        fault::script(full_after(backend, 3, 1));
-        assert_eq!(loopback.near.flush(&mut queue).unwrap(), 1);
-        calls();
-        for msg in &msgs[3..] {
-            queue.push(msg).unwrap();
-        }
-        assert_eq!(left(&queue), [1, 2, 3, 4, 5]);
-
-        let call = send_call(backend, 3);
-        let first_half = if call == Call::SendMmsg { 1 } else { 2 };
-        let mut fates = vec![(call, Fate::Kernel); first_half];
-        fates.push((call, Fate::Fail(errno::ENOBUFS)));
-        fault::script(fates);
-        assert_eq!(loopback.near.flush(&mut queue).unwrap(), 2);
-        fault::finish();
-        assert_eq!(left(&queue), [3, 4, 5]);
-
-        fault::script([(call, Fate::Fail(errno::ENOBUFS))]);
-        assert_eq!(errno(loopback.near.flush(&mut queue)), errno::ENOBUFS);
-        fault::finish();
-        assert_eq!(loopback.near.flush(&mut queue).unwrap(), 3);
-        assert_eq!(loopback.delivered(), [0, 1, 2, 3, 4, 5]);
-    }
 }
 
 /// Each call removes the last number of `takes` and accepts as many datagrams. It fails when `takes` is empty.

@@ -198,56 +198,19 @@ fn expect_answers(node: &Node, far: &UdpSocket, count: usize) {
 }
 
 #[test]
-fn the_loop_of_the_readme_answers_and_leaves_the_socket_bound() {
-    on_each(|kind, _, node, far| {
-        Ancillary::DEST.require(&node.socket).expect("it starts");
-        let batch = asked(node, far);
-        assert!(batch.iter().all(|datagram| datagram.meta().dest.is_some()), "{kind:?}");
-        if kind.is_connected() {
-            return; // The BSDs and Apple reject a destination there (EISCONN).
-        }
-        let replies = batch.iter().filter_map(|datagram| datagram.reply(datagram.data()));
-        let sent = node.socket.send_each(replies, |_, error| panic!("{kind:?}: {error}"));
-        assert_eq!(sent.expect("all are sent"), 3);
-        expect_answers(node, far, 3);
-    });
-}
-
-#[test]
-fn answers_with_the_metadata_of_their_questions_leave_the_socket_connected() {
+fn answers_leave_the_socket_bound_and_connected() {
     on_each(|kind, _, node, far| {
         Ancillary::DEST.require(&node.socket).expect("it starts");
         let batch = asked(node, far);
         let metas: Vec<_> = batch.iter().map(|d| d.meta().reply_meta()).collect();
-        let answer = match kind.is_connected() {
-            true => SendMsg::new(b"answer"),
-            false => SendMsg::to(addr(far), b"answer"),
-        };
-        let to = |meta| answer.with_ecn(Ecn::Ect0).with_meta(meta);
-        let answers: Vec<_> = metas.iter().map(to).collect();
-        assert_eq!(node.socket.send_batch(&answers).expect("all are sent"), 3, "{kind:?}");
+        // The loop of the README. The BSDs and Apple reject a destination on a connected socket (EISCONN).
+        let answers = batch.iter().zip(&metas).filter_map(|(d, meta)| match kind.is_connected() {
+            true => Some(SendMsg::new(d.data()).with_ecn(Ecn::Ect0).with_meta(meta)),
+            false => d.reply(d.data()),
+        });
+        let sent = node.socket.send_each(answers, |_, error| panic!("{kind:?}: {error}"));
+        assert_eq!(sent.expect("all are sent"), 3);
         expect_answers(node, far, 3);
-    });
-}
-
-/// As the crates for quinn and noq send: by an `Offload`, with ECN, a source and an explicit segment size.
-#[test]
-fn what_quic_sends_leaves_the_socket_as_it_was() {
-    on_each(|kind, _, node, far| {
-        let socket = node.socket.try_clone().expect("a descriptor");
-        let socket = Offload::builder().gro(false).build(socket).expect("a UDP socket");
-        let meta = SendMeta::new().with_source(HOME.into());
-        let dest = |msg: SendMsg<'static>| match kind.is_connected() {
-            true => msg,
-            false => msg.with_dest(addr(far)),
-        };
-        let payloads: [&'static [u8]; 2] = [b"a single one", &[7; 24]];
-        let [single, batch] = payloads
-            .map(|payload| dest(SendMsg::new(payload)).with_meta(&meta).with_ecn(Ecn::Ect0));
-        for msg in [single, batch.with_segment_size(8)] {
-            assert_eq!(socket.send_batch(&[msg]).expect("it is sent"), 1);
-        }
-        expect_answers(node, far, if socket.gso() { 4 } else { 2 });
     });
 }
 
@@ -318,22 +281,6 @@ fn a_socket_that_the_program_connects_later_stays_connected() {
     assert!(node.before.peer.is_some());
 }
 
-/// Without the rule the doubles do what their kernels do: the tests above notice it.
-#[test]
-fn the_doubles_show_what_a_named_source_does() {
-    let far = socket();
-    let meta = SendMeta::new().with_source(HOME.into());
-    let send =
-        |node: &Node| node.socket.send_batch(&[SendMsg::to(addr(&far), b"x").with_meta(&meta)]);
-    let node = Node::new(socket(), APPLE);
-    fault::set_v4_rules(None);
-    assert_eq!(send(&node).expect("it is sent"), 1);
-    assert_eq!(node.pcb.borrow().local, Ipv4Addr::UNSPECIFIED);
-    let node = Node::new(socket(), FREEBSD);
-    fault::set_v4_rules(None);
-    assert_eq!(send(&node).expect_err("it is bound").raw_os_error(), Some(errno::EINVAL));
-}
-
 fn metas() -> impl Strategy<Value = SendMeta> {
     let mapped = |ip: Ipv4Addr| IpAddr::V6(ip.to_ipv6_mapped());
     let sources = prop::sample::select(vec![
@@ -359,17 +306,19 @@ proptest! {
     fn no_sequence_of_sends_changes_what_a_socket_is_bound_or_connected_to(
         kind in prop::sample::select(KINDS.to_vec()),
         apple in any::<bool>(),
-        batches in prop::collection::vec((prop::collection::vec(metas(), 1..4), 0..3u8, any::<bool>()), 1..6),
+        batches in prop::collection::vec((prop::collection::vec(metas(), 1..4), 0..3u8, any::<bool>(), 0..3u16), 1..6),
     ) {
         let far = socket();
         if let Some(socket) = kind.socket(addr(&far)) {
             let offload = Offload::builder().gro(false).build(socket.try_clone().expect("a descriptor")).expect("UDP");
             let node = Node::new(socket, if apple { APPLE } else { FREEBSD });
-            for (metas, way, with_dest) in &batches {
+            for (metas, way, with_dest, size) in &batches {
                 choose(BACKENDS[usize::from(*way) % BACKENDS.len()]);
                 // Linux sends to a destination on a connected socket, too.
                 let dest = *with_dest || !kind.is_connected();
-                let msg = if dest { SendMsg::to(addr(&far), b"x") } else { SendMsg::new(b"x") };
+                let msg = if dest { SendMsg::to(addr(&far), b"xx") } else { SendMsg::new(b"xx") };
+                // As the crates for quinn and noq send.
+                let msg = if *way == 1 { msg.with_segment_size(*size) } else { msg };
                 // FreeBSD has no interface of an IPv4 send.
                 let interface = |meta: &SendMeta| meta.interface.filter(|_| apple);
                 let metas = metas.iter().map(|meta| SendMeta { interface: interface(meta), ..*meta });
@@ -415,21 +364,16 @@ fn metadata_of_a_dual_stack_socket_is_on_if_both_families_have_it() {
     assert_eq!(enabled(&dual, APPLE), all[..2]);
     // Answers to IPv4 would leave from any address.
     assert_eq!(enabled(&dual, NETBSD), []);
+    // A member that is not on leaves each option as it was.
+    let new = dual_stack().expect("the first could be made");
+    assert_eq!(enabled(&new, NETBSD), []);
+    for name in [own::RECV_PKTINFO_V6, own::RECV_PKTINFO_V4, own::RECV_HOP_LIMIT] {
+        assert_eq!(crate::sys::option(crate::sys::borrow(&new), name).ok(), Some(0));
+    }
     let only_v6 = dual_stack().expect("the first could be made");
     let only_v6 = Socket::from(only_v6);
     if only_v6.set_only_v6(true).is_ok() {
         assert_eq!(enabled(&only_v6, NETBSD), all);
-    }
-}
-
-/// Options that a member's rejection leaves as they were.
-#[test]
-fn a_member_that_is_not_on_changes_no_option() {
-    let Some(dual) = dual_stack() else { return };
-    assert_eq!(enabled(&dual, NETBSD), []);
-    let socket = crate::sys::borrow(&dual);
-    for name in [own::RECV_PKTINFO_V6, own::RECV_PKTINFO_V4, own::RECV_HOP_LIMIT] {
-        assert_eq!(crate::sys::option(socket, name).ok(), Some(0));
     }
 }
 

@@ -53,7 +53,7 @@ fn a_send_refused_by_a_writable_socket_is_made_again() {
             fault::script([Fate::Fail(libc::EAGAIN); 2].map(|fate| (Call::SendMmsg, fate)));
         };
         // A future that never ends fails the test.
-        let limit = Duration::from_secs(30);
+        let limit = Duration::from_secs(120);
         for way in 0..5 {
             queue.clear();
             refuse(&mut queue);
@@ -92,29 +92,6 @@ fn a_descriptor_of_no_socket_is_an_error_that_says_so() {
         assert_eq!(received.unwrap_err().raw_os_error(), Some(libc::ENOTSOCK));
         let sent = pipe.send_batch(&[SendMsg::to(addr, b"one")]).await;
         assert_eq!(sent.unwrap_err().raw_os_error(), Some(libc::ENOTSOCK));
-    });
-}
-
-/// The kernel returns such an error once: one future fails, and the next one works.
-#[test]
-fn an_asynchronous_error_fails_one_future_and_none_waits_for_it() {
-    with_ready_socket(async |socket, addr| {
-        let mut batch = RecvBatch::new(2, 16);
-        fault::script([(Call::RecvMmsg, REFUSED)]);
-        assert_eq!(at_once(socket.recv_into(&mut batch)), Err(Some(libc::ECONNREFUSED)));
-        assert_eq!(at_once(socket.recv_into(&mut batch)), Ok(1));
-
-        let msgs = [SendMsg::to(addr, b"one"), SendMsg::to(addr, b"two")];
-        fault::script([(Call::SendMmsg, REFUSED)]);
-        assert_eq!(at_once(socket.send_batch(&msgs)), Err(Some(libc::ECONNREFUSED)));
-        assert_eq!(at_once(socket.send_batch(&msgs)), Ok(2));
-
-        let mut queue = SendQueue::new(1_000);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-        fault::script([(Call::SendMmsg, REFUSED)]);
-        assert_eq!(at_once(socket.flush(&mut queue)), Err(Some(libc::ECONNREFUSED)));
-        assert_eq!((queue.len(), at_once(socket.flush(&mut queue))), (2, Ok(2)));
-        fault::finish();
     });
 }
 

@@ -2,18 +2,17 @@
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::sockets::settle_answers;
-use crate::common::{code, no_failure, would_block};
+use crate::common::{code, would_block};
 use crate::kit::receive::payloads;
 use crate::kit::{
     TIME_LIMIT, addr, any6, at, dual_stack, enable_all, in_error, refusing, reports, summary, udp4,
     udp6,
 };
 use mmsg::error_queue::{Event, Report, drain_errors};
-use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMeta, SendMsg};
+use mmsg::{Ancillary, BatchSocket, RecvBatch, RecvMsg, SendMeta, SendMsg};
 
 /// A sender with `ERRORS` on, an open and a closed destination. There is one for IPv4, one for IPv6, and a dual-stack
 /// sender with IPv4 destinations.
@@ -72,25 +71,6 @@ impl Setting {
     }
 }
 
-#[test]
-fn an_icmp_error_fails_no_other_datagram() {
-    for setting in settings() {
-        let Setting { from, open, .. } = &setting;
-        for count in [1, 2, 5] {
-            setting.provoke_error();
-            let msgs = vec![setting.good(); count];
-            assert_eq!(from.send_batch(&msgs).expect("these are innocent"), count);
-            assert_eq!(payloads(open, count), vec![b"good"; count]);
-            setting.check_reports(1);
-        }
-        setting.provoke_error();
-        let sent = from.send_each([setting.good(); 3], no_failure);
-        assert_eq!(sent.expect("these are innocent"), 3);
-        assert_eq!(payloads(open, 3), [b"good"; 3]);
-        setting.check_reports(1);
-    }
-}
-
 /// A way to receive that returns the payloads.
 type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
 
@@ -139,60 +119,6 @@ fn a_receive_goes_on_past_the_error_of_another_datagram() {
         assert!(would_block(from.recv_more(&mut RecvBatch::new(4, 16))));
         setting.check_reports(1);
     }
-}
-
-/// Errors arrive while a receive waits. It continues to wait. On a socket with a timeout it returns the error, because the
-/// kernel would start the timeout anew.
-#[test]
-fn errors_of_other_datagrams_do_not_end_a_waiting_receive() {
-    const TIMEOUT: Duration = Duration::from_millis(300);
-    for setting in settings() {
-        let Setting { from, open, to_closed, .. } = &setting;
-        let to_from = at(&loopback_of(open), from);
-        for receive in RECEIVES {
-            from.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
-            thread::scope(|scope| {
-                let start = Instant::now();
-                let receiver = scope.spawn(move || receive(from));
-                while !receiver.is_finished() {
-                    assert!(start.elapsed() < TIME_LIMIT, "it waits for as long as errors come");
-                    from.send_to(b"bad", to_closed).ok();
-                    thread::sleep(Duration::from_millis(20));
-                }
-                let result = receiver.join().expect("it only receives");
-                let nothing = result.expect_err("nothing is there");
-                assert_eq!(nothing.kind(), io::ErrorKind::ConnectionRefused);
-            });
-            drain(from);
-
-            for timeout in [None, Some(TIME_LIMIT)] {
-                from.set_read_timeout(timeout).expect("a timeout");
-                thread::scope(|scope| {
-                    let receive = move || loop {
-                        match receive(from) {
-                            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                                assert!(timeout.is_some(), "it waits without end");
-                            }
-                            result => break result,
-                        }
-                    };
-                    let receiver = scope.spawn(receive);
-                    for _ in 0..5 {
-                        from.send_to(b"bad", to_closed).ok();
-                        thread::sleep(Duration::from_millis(5));
-                    }
-                    open.send_to(b"data", to_from).expect("it is taken");
-                    let came = receiver.join().expect("it only receives");
-                    assert_eq!(came.expect("it is there"), [b"data"]);
-                });
-                drain(from);
-            }
-        }
-    }
-}
-
-fn drain(socket: &UdpSocket) {
-    while drain_errors(socket, &mut [Report::EMPTY; 8]).expect("it is a socket") > 0 {}
 }
 
 #[test]

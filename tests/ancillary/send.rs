@@ -99,23 +99,6 @@ fn a_chosen_source_is_the_one_that_is_seen() {
     assert!(error.is_err_and(|error| error.raw_os_error().is_some()));
 }
 
-#[test]
-fn a_mapped_destination_takes_the_messages_of_ipv4() {
-    let (from, to) = (dual_stack(), udp4());
-    enable_all(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
-    let meta = SendMeta::new().with_tos(0x2e).with_hop_limit(33);
-    for source in ["127.0.0.7", "::ffff:127.0.0.7"] {
-        let meta = meta.with_source(ip(source));
-        let msg = SendMsg::to(at("::ffff:127.0.0.1", &to), b"data").with_meta(&meta);
-        let sent = from.send_batch(&[msg, msg]);
-        assert_eq!(sent.expect("they are taken"), 2);
-        for got in Way::Batch.receive(&to, 2) {
-            assert_eq!((got.meta.tos, got.meta.hop_limit), (Some(0x2e), Some(33)));
-            assert_eq!(got.addr, Some(at("127.0.0.7", &from)));
-        }
-    }
-}
-
 /// Equal options of consecutive messages are encoded once, unless their destinations' families differ.
 #[test]
 fn equal_options_for_both_families_are_encoded_for_each() {
@@ -257,26 +240,6 @@ fn invalid_options_are_rejected_before_the_send() {
 fn control_header() -> usize {
     // SAFETY: arithmetic on its argument.
     unsafe { libc::CMSG_LEN(0) as usize }
-}
-
-#[test]
-fn raw_messages_of_any_length_are_sent_beside_options() {
-    let (from, to) = (udp4(), udp4());
-    enable_all(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
-    for len in 0..=16 {
-        // Linux ignores messages of an unknown level, so any length is accepted.
-        let mut control = ControlBuf::new();
-        control.push(77, 77, &vec![0xee; len]).expect("there is space");
-        control.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is space");
-        let msg = SendMsg::to(addr(&to), b"data").with_control(&control);
-        let hops = SendMeta::new().with_hop_limit(5);
-        let msgs = [msg, msg.with_meta(&hops)];
-        let sent = from.send_batch(&msgs);
-        assert_eq!(sent.expect("they are taken"), 2);
-        let got = Way::Batch.receive(&to, 2);
-        let seen: Vec<_> = got.iter().map(|got| (got.meta.tos, got.meta.hop_limit)).collect();
-        assert_eq!(seen, [(Some(0x1c), Some(64)), (Some(0x1c), Some(5))], "{len}");
-    }
 }
 
 /// IPv4 has no limit of 0, which IPv6 takes.

@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use mmsg::{AsyncBatchSocket, Offload, RecvBatch, SendMsg};
-use socket2::SockRef;
 use tokio::net::UdpSocket;
 
 use super::{narrow, once, run};
@@ -44,20 +43,6 @@ fn a_batch_waits_until_writable_and_sends_what_fits() {
         };
         let ((), got) = tokio::join!(send_the_rest, receive(&far, COUNT));
         assert_eq!(got, payloads);
-    });
-}
-
-#[test]
-fn a_flush_ends_with_an_empty_queue() {
-    run(async {
-        let (near, far) = narrow();
-        let payloads = numbered(COUNT, 8);
-        let mut queue = queue_of(msgs(&payloads));
-        let (flushed, got) = tokio::join!(near.flush(&mut queue), receive(&far, COUNT));
-        assert_eq!(flushed.expect("no error"), COUNT);
-        assert_eq!(got, payloads);
-        assert!(queue.is_empty());
-        assert_eq!(near.flush(&mut queue).await.expect("nothing to be done"), 0);
     });
 }
 
@@ -178,24 +163,5 @@ fn a_send_of_nothing_on_a_full_socket_ends() {
         let none: [SendMsg<'_>; 0] = [];
         let failed = |_, error| panic!("there is none: {error}");
         assert_eq!(near.send_each(none, failed).await.expect("nothing is asked for"), 0);
-    });
-}
-
-/// The error of the wait is about no message, also after the socket was full.
-#[test]
-fn a_runtime_that_shuts_down_beside_a_full_socket_reports_no_message() {
-    let ended = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let ended = ended.expect("a runtime");
-    let (near, _far) = ended.block_on(async {
-        let (near, far) = narrow();
-        near.writable().await.expect("tokio learns that it is");
-        while SockRef::from(&near).send(b"full").is_ok() {}
-        (near, far)
-    });
-    drop(ended);
-    run(async {
-        let failed = |_, error| panic!("it is about no message: {error}");
-        let sent = near.send_each([SendMsg::new(b"data"); 3], failed).await;
-        sent.expect_err("nothing tells when the socket is writable");
     });
 }

@@ -21,11 +21,10 @@ use tokio::net::UdpSocket;
 use tokio::net::UnixDatagram;
 
 use super::{adopted, run, udp};
-use crate::common::recv::payloads;
+use crate::common::queue_of;
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{addr, borrow, connected, udp4};
-use crate::common::{numbered, queue_of};
+use crate::common::sockets::{borrow, connected};
 
 const TEXTS: [&[u8]; 3] = [b"one", b"two", b"three"];
 
@@ -204,24 +203,5 @@ fn without_an_error_queue_there_is_nothing_to_wait_for() {
         assert_eq!(drained, Err(std::io::ErrorKind::Unsupported));
         let (socket, _) = udp();
         assert_eq!(socket.recv_errors(&mut []).await.expect("nothing is asked for"), 0);
-    });
-}
-
-#[test]
-fn offload_sends_gso_batches() {
-    run(async {
-        let (to, (from, _)) = (udp4(), udp());
-        let from = Offload::new(from).expect("a UDP socket");
-        let data = numbered(30, 100);
-        let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
-        let mut queue = queue_of(&msgs);
-        assert_eq!(from.send_batch(&msgs).await.expect("loopback takes it"), 30);
-        from.flush(&mut queue).await.expect("loopback takes it");
-        let no_error = |index, error| panic!("message {index}: {error}");
-        from.send_each(msgs, no_error).await.expect("loopback takes it");
-        assert_eq!(payloads(&to, 90), [&data[..], &data, &data].concat());
-        assert_eq!(from.counters().sent, 90);
-        // Where the kernel has GSO, one GSO batch and not a call for each datagram.
-        assert!(!from.gso() || from.counters().send_calls <= 6, "{:?}", from.counters());
     });
 }

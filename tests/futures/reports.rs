@@ -2,7 +2,6 @@
 //! queue is not empty.
 
 use std::pin::pin;
-use std::time::{Duration, Instant};
 
 use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch};
@@ -74,10 +73,8 @@ fn a_receive_that_waits_beside_a_report_returns_the_next_error() {
             if is_drained {
                 assert_eq!(reports(&socket), 1);
             }
-            let began = Instant::now();
             provoke(&socket);
             assert!(is_refused(&receive.await.expect_err("it was refused")));
-            assert!(began.elapsed() < Duration::from_secs(1), "it looks every few milliseconds");
         });
     }
 }

@@ -11,7 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use mmsg::error_queue::{Report, drain_errors};
@@ -114,11 +114,9 @@ enum Place {
     BlockOn,
     Spawned,
     OtherThread,
-    DifferingWakers,
 }
 
-const PLACES: [Place; 4] =
-    [Place::BlockOn, Place::Spawned, Place::OtherThread, Place::DifferingWakers];
+const PLACES: [Place; 3] = [Place::BlockOn, Place::Spawned, Place::OtherThread];
 
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -128,7 +126,7 @@ impl Place {
     }
 
     /// Puts a future in its place. Dropping the result ends it.
-    fn put(self, mut wait: Wait) -> Wait {
+    fn put(self, wait: Wait) -> Wait {
         match self {
             Self::BlockOn => wait,
             Self::Spawned | Self::OtherThread => {
@@ -136,10 +134,6 @@ impl Place {
                 task.spawn(wait);
                 Box::pin(async move { task.join_next().await.expect("one").expect("no panic") })
             }
-            Self::DifferingWakers => Box::pin(poll_fn(move |cx| {
-                let waker = differing(cx.waker().clone());
-                wait.as_mut().poll(&mut Context::from_waker(&waker))
-            })),
         }
     }
 
@@ -152,24 +146,6 @@ impl Place {
             (used, _) = clocks.sleep(WATCHED) => used,
         }
     }
-}
-
-/// A waker that std never considers equal to its clones: `will_wake` is false for each.
-fn differing(waker: Waker) -> Waker {
-    fn raw(waker: Waker) -> RawWaker {
-        RawWaker::new(Box::into_raw(Box::new(waker)).cast(), &TABLE)
-    }
-    // SAFETY: each waker's pointer comes from `raw`, is freed once by `wake` or `drop`, and only borrowed before.
-    static TABLE: RawWakerVTable = unsafe {
-        RawWakerVTable::new(
-            |waker| raw((*waker.cast::<Waker>()).clone()),
-            |waker| Box::from_raw(waker.cast::<Waker>().cast_mut()).wake(),
-            |waker| (*waker.cast::<Waker>()).wake_by_ref(),
-            |waker| drop(Box::from_raw(waker.cast::<Waker>().cast_mut())),
-        )
-    };
-    // SAFETY: the table keeps the contract of `RawWakerVTable`; a `Waker` may move to any thread.
-    unsafe { Waker::from_raw(raw(waker)) }
 }
 
 /// Polls all of them, and ends when one does.

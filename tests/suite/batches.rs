@@ -2,40 +2,20 @@
 
 use std::net::UdpSocket;
 
-use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
 
 use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{addr, has_space_for, refusing, settle, udp4};
+use crate::common::sockets::{addr, has_space_for, settle, udp4};
 use crate::common::threads::Call;
-use crate::common::{has_icmp_errors, is_refused, no_failure, numbered, queue_of};
+use crate::common::{no_failure, numbered, queue_of};
 
 /// Maximum of messages in one call.
 const MAX_PER_CALL: usize = 1_024;
 
 /// One message, the maximum of one call, and more.
 const COUNTS: [usize; 3] = [1, MAX_PER_CALL, MAX_PER_CALL + 6];
-
-#[test]
-fn an_empty_batch_makes_no_system_call() {
-    if !has_icmp_errors("an_empty_batch_makes_no_system_call") {
-        return;
-    }
-    let gone = refusing();
-    let socket = udp4();
-    socket.connect(addr(&gone)).expect("connecting only stores the peer");
-    socket.send(b"anyone there?").expect("the answer comes later");
-    settle();
-    // A system call would return ECONNREFUSED.
-    assert_eq!(socket.recv_batch(&mut []).expect("no call"), 0);
-    assert_eq!(socket.send_batch(&[]).expect("no call"), 0);
-    let none: [SendMsg<'_>; 0] = [];
-    assert_eq!(socket.send_each(none, |_, _| panic!("no message")).expect("no call"), 0);
-    assert_eq!(socket.flush(&mut SendQueue::new(1_000)).expect("no call"), 0);
-    let reported = socket.recv_batch(&mut recv_msgs(&mut memory(1, 1)));
-    assert!(is_refused(&reported.expect_err("the answer to the datagram before")));
-}
 
 #[cfg(unix)]
 #[test]

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use mmsg::{BatchSocket, RecvBatch, SendMsg};
 use socket2::SockRef;
 
-use crate::common::recv::{data_of, fill, in_one_receive, memory, recv_msgs};
+use crate::common::recv::{data_of, memory, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, connected, settle, udp4};
@@ -15,30 +15,6 @@ use crate::common::would_block;
 /// Ends reception. On an unconnected UDP socket, Linux does so and still returns "not connected".
 fn shut_down(socket: &UdpSocket) {
     let _ = SockRef::from(socket).shutdown(std::net::Shutdown::Read);
-}
-
-#[test]
-fn empty_datagrams_come_in_their_place() {
-    let (from, to) = (udp4(), udp4());
-    let sent = [&b""[..], b"one", b"", b"", b"two", b""];
-    let msgs = sent.map(|data| SendMsg::to(addr(&to), data));
-    for _ in 0..2 {
-        assert_eq!(from.send_batch(&msgs).expect("they are taken"), 6);
-    }
-    settle();
-    let mut memory = memory(8, 16);
-    let mut msgs = recv_msgs(&mut memory);
-    fill(&to, &mut msgs[..6]);
-    assert_eq!(data_of(&msgs[..6]), sent);
-    assert!(msgs[..6].iter().all(|msg| msg.addr() == Some(addr(&from))));
-    assert!(msgs[..6].iter().all(|msg| msg.message().datagrams().count() == 1));
-
-    let mut batch = RecvBatch::new(8, 16);
-    for sent in sent.chunks(in_one_receive(6)) {
-        assert_eq!(to.recv_into(&mut batch).expect("they are there"), sent.len());
-        assert!(batch.iter().map(|datagram| datagram.data()).eq(sent.iter().copied()));
-        assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
-    }
 }
 
 #[cfg(unix)]
@@ -119,20 +95,4 @@ fn a_blocked_receiver_returns_when_the_socket_is_shut_down() {
         shut_down(&socket);
         assert_eq!(receiver.result().expect("the end is no error"), 0);
     }
-}
-
-#[test]
-fn a_descriptor_dropped_elsewhere_does_not_disturb_a_blocked_receiver() {
-    let (from, to) = (udp4(), udp4());
-    let second = to.try_clone().expect("a second descriptor");
-    let to_addr = addr(&to);
-    let receiver = Call::blocked(move || {
-        let mut memory = memory(8, 16);
-        let mut msgs = recv_msgs(&mut memory);
-        let count = to.recv_batch(&mut msgs)?;
-        std::io::Result::Ok(data_of(&msgs[..count]))
-    });
-    std::thread::spawn(move || drop(second)).join().expect("it only drops");
-    from.send_to(b"still here", to_addr).expect("it is taken");
-    assert_eq!(receiver.result().expect("it is received"), [b"still here"]);
 }

@@ -78,37 +78,6 @@ fn connection_refused_is_returned_once_and_loses_nothing_received() {
     assert!(would_block(socket.recv_into(&mut RecvBatch::new(4, 16))), "returned once");
 }
 
-#[test]
-fn repeated_connection_refused_does_not_stop_a_batch_for_ever() {
-    // At first the peer accepts only its own datagrams, later only the socket's.
-    let (peer, socket) = (refusing(), udp4());
-    socket.connect(addr(&peer)).expect("connecting only stores the peer");
-    let numbers: Vec<_> = (0u8..6).map(|i| [i]).collect();
-    let msgs: Vec<_> = numbers.iter().map(|data| SendMsg::new(data)).collect();
-    let (mut sent, mut refused) = (0, 0);
-    while sent < 3 {
-        match socket.send_batch(&msgs[sent..3]) {
-            Ok(count) => sent += count,
-            Err(error) => {
-                assert!(is_refused(&error));
-                refused += 1;
-                assert!(refused < 100, "the same messages fail for ever");
-            }
-        }
-        settle();
-    }
-    // The last datagram's error cannot be hidden by another.
-    let last = if has_icmp_errors("repeated_connection_refused, the last by a receive") {
-        socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))
-    } else {
-        socket.send_batch(&msgs[..1])
-    };
-    assert!(is_refused(&last.expect_err("it is returned")));
-    peer.connect(addr(&socket)).expect("now they are each other's peers");
-    assert_eq!(socket.send_batch(&msgs[3..]).expect("the peer listens"), 3);
-    assert_eq!(payloads(&peer, 3), [[3], [4], [5]]);
-}
-
 /// A Unix socket may not send to a peer that is connected to another socket. A firewall, and a sandbox without
 /// multi-message calls, return the same errno.
 #[cfg(target_os = "linux")]

@@ -70,21 +70,6 @@ fn sends_of_several_to_a_closed_port_end_and_the_queue_has_every_error() {
     }
 }
 
-#[test]
-fn send_each_reports_a_peer_that_is_gone() {
-    let peer = refusing();
-    let socket = udp4();
-    socket.connect(addr(&peer)).expect("connecting only stores the peer");
-    let msgs = [SendMsg::new(b"hello?"); 8];
-    let mut refused = 0;
-    let done = socket.send_each(msgs, |_, error: std::io::Error| {
-        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
-        refused += 1;
-    });
-    assert_eq!(done.expect("it is not full"), 8);
-    assert!(refused > 0);
-}
-
 /// The error is only in the queue. Behind the first message it ends a call with a count.
 #[test]
 fn an_icmp_error_about_another_datagram_fails_no_call() {

@@ -1,8 +1,8 @@
-//! Memory: arenas grow and are reused, batches move, and payloads lie at any address.
+//! Memory: arenas grow and are reused, and batches move.
 
-use mmsg::{BatchSocket, Flags, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, Flags, MmsgBuf, RecvBatch, SendMsg};
 
-use crate::common::recv::{data_of, in_one_receive, memory, payloads, recv_msgs};
+use crate::common::recv::{data_of, in_one_receive, memory, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, borrow, settle, udp4, udp6};
@@ -82,56 +82,4 @@ fn a_batch_that_moves_keeps_its_wiring() {
             assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
         }
     }
-}
-
-#[test]
-fn payload_may_lie_at_any_address() {
-    let (from, to) = (udp4(), udp4());
-    let data = payload(3, 64);
-    for offset in 0..9 {
-        for len in [0, 1, 7, 8, 31] {
-            let msg = SendMsg::to(addr(&to), &data[offset..offset + len]);
-            assert_eq!(from.send_batch(&[msg, msg]).expect("they are taken"), 2);
-        }
-        for len in [0, 1, 7, 8, 31] {
-            let mut memory = [0xEE; 80];
-            let (before, at) = memory.split_at_mut(offset);
-            let (one, two) = at.split_at_mut(len);
-            let mut msgs = [RecvMsg::new(one), RecvMsg::new(&mut two[..len])];
-            let mut count = 0;
-            while count < 2 {
-                count += to.recv_batch(&mut msgs[count..]).expect("they are there");
-            }
-            let expected = &data[offset..offset + len];
-            assert_eq!((msgs[0].data(), msgs[1].data()), (expected, expected));
-            assert!(before.iter().all(|byte| *byte == 0xEE));
-            assert!(two[len..].iter().all(|byte| *byte == 0xEE));
-        }
-    }
-}
-
-#[cfg(unix)]
-#[test]
-fn messages_that_do_not_fit_wait_for_the_next_call() {
-    let (from, to) = (udp4(), udp4());
-    let sent = numbered(50, 20);
-    let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
-    assert_eq!(from.send_batch(&msgs).expect("loopback takes them"), 50);
-    settle();
-    let mut got = Vec::new();
-    let mut batch = RecvBatch::new(6, 64);
-    // Each call offers fewer slots than datagrams wait.
-    for (count, into_batch) in [(1, false), (4, false), (6, true), (2, false), (6, true)] {
-        if into_batch {
-            assert_eq!(to.recv_into(&mut batch).expect("more are there"), count);
-            got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
-        } else {
-            let mut memory = memory(count, 64);
-            let mut msgs = recv_msgs(&mut memory);
-            assert_eq!(to.recv_batch(&mut msgs).expect("more are there"), count);
-            got.extend(data_of(&msgs));
-        }
-    }
-    got.extend(payloads(&to, 50 - got.len()));
-    assert_eq!(got, sent);
 }

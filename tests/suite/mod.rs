@@ -7,7 +7,6 @@ mod batches;
 mod call_flags;
 mod empties;
 mod errors;
-mod families;
 mod in_place;
 mod memory;
 mod own_sockets;

@@ -112,30 +112,6 @@ fn generic_functions_take_every_socket_and_pointer() {
     drop(b);
 }
 
-/// A pointer forwards to its target's methods, the provided ones included.
-// The test needs the borrows.
-#[allow(clippy::needless_borrows_for_generic_args)]
-#[test]
-fn empty_buffers_keep_their_places() {
-    struct Own;
-    impl BatchSocket for Own {
-        fn recv_batch(&self, msgs: &mut [mmsg::RecvMsg<'_>]) -> std::io::Result<usize> {
-            msgs.iter_mut().for_each(|msg| msg.fill(b"x", None, mmsg::RecvMeta::default()));
-            Ok(msgs.len())
-        }
-        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> std::io::Result<usize> {
-            Ok(msgs.len())
-        }
-    }
-    let mut memory = [0; 4];
-    let (empty, all) = memory.split_at_mut(0);
-    let mut buffers = [empty, all, &mut [], &mut []].map(std::io::IoSliceMut::new);
-    let mut seen = Vec::new();
-    let count = Own.recv_slices(&mut buffers, &mut |i, message| seen.push((i, message.len())));
-    assert_eq!(count.expect("it always works"), 4);
-    assert_eq!(seen, [(0, 0), (1, 1), (2, 0), (3, 0)]);
-}
-
 #[test]
 fn pointers_forward_every_method() {
     struct Own;
@@ -261,16 +237,6 @@ fn a_flush_that_leaves_a_rest_is_followed_by_an_event() {
         }
     }
     assert_eq!(came, 3_000);
-}
-
-/// `&mut` is fundamental: without an implementation here, a program could write its own.
-#[test]
-fn a_mutable_reference_to_a_socket_is_a_socket() {
-    fn run(socket: impl BatchSocket) -> usize {
-        socket.send_batch(&[SendMsg::new(b"one")]).expect("it is taken")
-    }
-    let (mut a, b) = connected();
-    assert_eq!((run(&mut a), b.recv(&mut [0; 8]).expect("it was sent")), (1, 3));
 }
 
 /// Batches may hold nothing, where no receive is meant.

@@ -1,56 +1,13 @@
-//! Raw control messages that a message keeps, and control bytes that a program brings.
+//! Raw control messages that a message keeps.
 
-use mmsg::control::{CONTROL_SPACE, ControlBuf, ControlMessages};
-use mmsg::{Ancillary, BatchSocket, Flags, MmsgBuf, Offload, RecvBatch, RecvMeta, RecvMsg};
-use proptest::prelude::*;
+use mmsg::control::{ControlBuf, ControlMessages};
+use mmsg::{Ancillary, BatchSocket, Flags, MmsgBuf, Offload, RecvMeta, RecvMsg};
 
 use crate::common::recv::{fill, memory};
 use crate::common::sockets::{addr, borrow, settle, udp4};
 
-type Raw<'a> = (i32, i32, &'a [u8]);
-
 fn raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {
     messages.map(|message| (message.level, message.ty, message.data.to_vec())).collect()
-}
-
-#[test]
-fn what_was_appended_is_parsed() {
-    let long = [0xFE, 0xFF, 0xFF, 0xFE, 0xFE, 0xFF, 0xFF, 0xFE];
-    let cases: [&[Raw<'_>]; 6] = [
-        &[],
-        &[(7, 1, &[])],
-        &[(2, 2, &[0xFE])],
-        &[(3, 3, &long[..4])],
-        &[(4, 4, &long)],
-        &[(4, 4, &long), (2, 2, &[0xFE]), (i32::MIN, i32::MAX, &long[..5])],
-    ];
-    for messages in cases {
-        let mut control = ControlBuf::new();
-        for (level, ty, data) in messages {
-            control.push(*level, *ty, data).expect("there is space");
-        }
-        let expected: Vec<_> = messages.iter().map(|m| (m.0, m.1, m.2.to_vec())).collect();
-        // The last payload needs no padding.
-        let last = messages.last().map_or(0, |message| message.2.len());
-        let padding = last.next_multiple_of(4) - last;
-        for dropped in 0..=padding {
-            let bytes = &control.as_bytes()[..control.as_bytes().len() - dropped];
-            // The bytes may begin anywhere.
-            for offset in 0..2 {
-                let moved = [&vec![0xEE; offset][..], bytes].concat();
-                assert_eq!(raw(ControlMessages::new(&moved[offset..])), expected);
-            }
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn any_bytes_can_be_parsed(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let messages = raw(ControlMessages::new(&bytes));
-        prop_assert!(messages.iter().map(|message| message.2.len()).sum::<usize>() <= bytes.len());
-        let _ = RecvMeta::from_control(&bytes);
-    }
 }
 
 #[test]
@@ -121,20 +78,4 @@ fn a_batch_keeps_the_control_messages_of_each_message() {
     let mut msg = RecvMsg::new(&mut buffer).with_control(&mut controls[0]);
     msg.fill(b"double", None, RecvMeta::default());
     assert_eq!(msg.message().control_messages().count(), 0);
-}
-
-#[test]
-fn a_received_buffer_can_be_copied_and_decoded_later() {
-    let socket = udp4();
-    let _ = (Ancillary::DEST | Ancillary::TOS).enable(&socket).expect("a UDP socket");
-    socket.send_to(b"data", addr(&socket)).expect("loopback takes it");
-    let mut batch = RecvBatch::new(1, 16);
-    assert_eq!(socket.recv_into(&mut batch).expect("it arrives"), 1);
-    let message = batch.message(0).expect("one came");
-    let mut copy = ControlBuf::new();
-    for control in message.control_messages() {
-        copy.push(control.level, control.ty, control.data).expect("what came fits");
-    }
-    assert!(copy.as_bytes().len() <= CONTROL_SPACE);
-    assert_eq!(RecvMeta::from_control(copy.as_bytes()), *message.meta());
 }

@@ -8,21 +8,10 @@ use std::time::{Duration, Instant};
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
 
 use super::until::in_time;
-use crate::common::recv::{RECEIVES, Receive, collect, data_of, memory, recv_msgs};
+use crate::common::recv::RECEIVES;
 use crate::common::sockets::{addr, udp4, unix_pair};
 use crate::common::threads::Call;
-use crate::common::{TIME_LIMIT, no_failure, queue_of, would_block};
-
-/// The ways to receive many messages, and one by the single-message call.
-fn receives() -> impl Iterator<Item = Receive> {
-    let one: Receive = |socket| {
-        let mut memory = memory(1, 64);
-        let mut msgs = recv_msgs(&mut memory);
-        socket.recv_batch(&mut msgs)?;
-        Ok(data_of(&msgs))
-    };
-    RECEIVES.into_iter().chain([one])
-}
+use crate::common::{no_failure, queue_of};
 
 /// Handles SIGUSR1, which then only interrupts system calls.
 fn handle_signals() {
@@ -45,22 +34,10 @@ fn interrupt<R: Send + 'static>(call: &Call<R>) {
     assert_eq!(unsafe { libc::pthread_kill(call.pthread() as libc::pthread_t, libc::SIGUSR1) }, 0);
 }
 
-/// Sends signals until the call returns.
-#[track_caller]
-fn interrupt_until_over<R: Send + 'static>(call: Call<R>) -> R {
-    let end = Instant::now() + TIME_LIMIT / 2;
-    while !call.is_over() {
-        assert!(Instant::now() < end, "signals keep it waiting");
-        interrupt(&call);
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    call.result()
-}
-
 #[test]
 fn a_signal_does_not_end_a_receive() {
     handle_signals();
-    for receive in receives() {
+    for receive in RECEIVES {
         let socket = udp4();
         socket.set_read_timeout(None).expect("no timeout");
         let to = addr(&socket);
@@ -71,80 +48,6 @@ fn a_signal_does_not_end_a_receive() {
         }
         socket.send_to(b"after the signal", to).expect("it is taken");
         assert_eq!(receiver.result().expect("one is there"), [b"after the signal"]);
-    }
-}
-
-/// Another call would restart the timeout.
-#[test]
-fn a_signal_ends_a_receive_on_a_socket_with_a_timeout() {
-    handle_signals();
-    for receive in receives() {
-        let socket = udp4();
-        let own = socket.try_clone().expect("a second descriptor");
-        let receiver = Call::blocked(move || receive(&own));
-        let error = interrupt_until_over(receiver).expect_err("nothing is there");
-        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
-        socket.send_to(b"after the signal", addr(&socket)).expect("it is taken");
-        assert_eq!(receive(&socket).expect("one is there"), [b"after the signal"]);
-    }
-}
-
-/// Fills the socket and returns the number of accepted datagrams.
-fn fill(socket: &UnixDatagram, msg: &SendMsg<'_>) -> usize {
-    socket.set_nonblocking(true).expect("an open socket");
-    let mut sent = 0;
-    loop {
-        match socket.send_batch(&[*msg]) {
-            Ok(count) => sent += count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) => panic!("{error}"),
-        }
-    }
-    socket.set_nonblocking(false).expect("an open socket");
-    sent
-}
-
-/// The ways to send: one message, a slice, an iterator and a queue.
-const SENDS: [fn(&UnixDatagram) -> io::Result<usize>; 4] = [
-    |socket| socket.send_batch(&[SendMsg::new(b"late")]),
-    |socket| socket.send_batch(&[SendMsg::new(b"late"); 3]),
-    |socket| socket.send_each([SendMsg::new(b"late"); 3], no_failure),
-    |socket| socket.flush(&mut queue_of([SendMsg::new(b"late")])),
-];
-
-#[test]
-fn a_signal_ends_a_send_on_a_socket_with_a_timeout() {
-    handle_signals();
-    for send in SENDS {
-        let (a, b) = unix_pair();
-        let full = fill(&a, &SendMsg::new(b"early"));
-        let sender = Call::blocked(move || send(&a));
-        let error = interrupt_until_over(sender).expect_err("nothing is taken");
-        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
-        assert!(collect(&b, full).iter().all(|got| got.data == b"early"));
-        b.set_nonblocking(true).expect("an open socket");
-        assert!(would_block(b.recv(&mut [0; 8])), "nothing was sent");
-    }
-}
-
-#[test]
-fn a_signal_does_not_end_a_send() {
-    handle_signals();
-    for send in SENDS {
-        let (a, b) = unix_pair();
-        let full = fill(&a, &SendMsg::new(b"early"));
-        a.set_write_timeout(None).expect("no timeout");
-        let sender = Call::blocked(move || send(&a));
-        for _ in 0..3 {
-            interrupt(&sender);
-        }
-        let mut buffer = [0; 8];
-        for _ in 0..full {
-            let len = b.recv(&mut buffer).expect("it was taken");
-            assert_eq!(&buffer[..len], b"early");
-        }
-        let sent = sender.result().expect("there is space again");
-        assert!(collect(&b, sent).iter().all(|got| got.data == b"late"));
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::net::UdpSocket;
 use std::thread;
 
-use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
+use mmsg::{BatchSocket, RecvBatch, SendMsg};
 
-use crate::common::recv::{data_of, memory, payloads, recv_msgs};
+use crate::common::payload;
+use crate::common::recv::{data_of, memory, recv_msgs};
 use crate::common::sockets::{addr, udp4};
-use crate::common::{no_failure, payload};
 
 const THREADS: usize = 8;
 const EACH: usize = 2_000;
@@ -75,21 +75,4 @@ fn eight_threads_on_one_socket_by_messages_and_batches() {
             }
         })
     });
-}
-
-#[test]
-fn an_iterator_that_is_being_sent_may_use_the_socket_itself() {
-    let (from, to, aside) = (udp4(), udp4(), udp4());
-    let data: Vec<_> = (0u8..100).map(|i| [i]).collect();
-    let (to_addr, aside_addr) = (addr(&to), addr(&aside));
-    let mut msgs = data.iter().map(|data| {
-        // A call inside another on the same thread, which is still gathering its messages.
-        let within = SendMsg::to(aside_addr, data);
-        assert_eq!(from.send_batch(&[within, within]).expect("loopback takes them"), 2);
-        SendMsg::to(to_addr, data)
-    });
-    assert_eq!(from.send_each(&mut msgs, no_failure).expect("loopback takes them"), 100);
-    assert_eq!(payloads(&to, 100), data);
-    let doubled: Vec<_> = data.iter().flat_map(|data| [*data, *data]).collect();
-    assert_eq!(payloads(&aside, 200), doubled);
 }

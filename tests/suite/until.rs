@@ -10,7 +10,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMeta, RecvMsg, S
 use crate::common::recv::in_one_receive;
 use crate::common::sockets::{addr, connected, settle, udp4};
 use crate::common::threads::Call;
-use crate::common::{TIME_LIMIT, has_icmp_errors, is_emulated, is_refused, numbered, repetitions};
+use crate::common::{TIME_LIMIT, is_emulated, is_refused, numbered, repetitions};
 
 const SLOTS: usize = 10;
 /// How late a call may be where the system runs the thread in time; Windows counts in ticks.
@@ -131,43 +131,6 @@ fn a_coalesced_message_is_added_and_counted_once() {
     }
 }
 
-#[test]
-fn an_error_leaves_what_came_before_it() {
-    if !has_icmp_errors("errors before a deadline") {
-        return;
-    }
-    let (near, far) = connected();
-    let mut batch = RecvBatch::new(SLOTS, 64);
-    far.send(b"before").expect("loopback takes it");
-    settle();
-    assert_eq!(near.recv_more_until(&mut batch, Instant::now()).expect("one is there"), 1);
-    // Connected to itself it rejects datagrams. (Another test could get the port of a closed socket.)
-    far.connect(addr(&far)).expect("connecting only stores the peer");
-    near.send(b"to nobody").expect("loopback takes it");
-    let error = near.recv_more_until(&mut batch, in_millis(60_000)).expect_err("nobody is there");
-    assert!(is_refused(&error), "{error}");
-    assert_eq!(data(&batch), [b"before"]);
-    // And the next call goes on.
-    assert_eq!(near.recv_more_until(&mut batch, in_millis(5)).expect("nothing comes"), 0);
-    assert_eq!(data(&batch), [b"before"]);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_socket_that_was_shut_down_ends_the_wait() {
-    let (near, far) = connected();
-    far.send(b"before").expect("loopback takes it");
-    settle();
-    near.shut_down_reads();
-    let mut batch = RecvBatch::new(SLOTS, 64);
-    let start = Instant::now();
-    let deadline = start + crate::common::TIME_LIMIT;
-    assert_eq!(near.recv_more_until(&mut batch, deadline).expect("the end is no error"), 1);
-    assert_eq!(near.recv_more_until(&mut batch, deadline).expect("the end is no error"), 0);
-    assert!(start.elapsed() < crate::common::TIME_LIMIT);
-    assert_eq!(data(&batch), [b"before"]);
-}
-
 /// A socket on which something happens after each receive, which then may return 0 messages.
 #[cfg(target_os = "linux")]
 struct AfterEach<F> {
@@ -237,14 +200,12 @@ impl ShutDown for UdpSocket {
 #[test]
 fn a_report_in_the_error_queue_makes_no_busy_loop() {
     use std::os::fd::AsRawFd;
-    let (socket, nobody) = (udp4(), udp4());
+    let (socket, nobody) = (udp4(), crate::common::sockets::refusing());
     mmsg::Ancillary::ERRORS.require(&socket).expect("Linux has it");
-    let to = addr(&nobody);
-    drop(nobody);
     let from = udp4();
     let mut batch = RecvBatch::new(2, 64);
     in_time(|| {
-        socket.send_to(b"to nobody", to).expect("loopback takes it");
+        socket.send_to(b"to nobody", addr(&nobody)).expect("loopback takes it");
         crate::common::sockets::settle_answers();
         // Clears the socket's error, and leaves the report in its queue.
         while fails_by_icmp_error(socket.recv_more(&mut batch)) {}

@@ -22,20 +22,6 @@ fn a_blocking_receive_does_not_wait_for_the_whole_batch() {
 }
 
 #[test]
-fn a_blocking_receive_takes_what_is_already_there() {
-    for receive in RECEIVES {
-        let socket = udp4();
-        for data in [b"one", b"two"] {
-            socket.send_to(data, addr(&socket)).expect("it is taken");
-        }
-        settle();
-        for sent in [b"one", b"two"].chunks(in_one_receive(2)) {
-            assert_eq!(receive(&socket).expect("two are there"), sent);
-        }
-    }
-}
-
-#[test]
 fn the_read_timeout_is_honoured() {
     for receive in RECEIVES {
         let socket = udp4();
