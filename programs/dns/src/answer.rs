@@ -25,7 +25,11 @@ pub fn answer(zone: &Zone, query: &Query<'_>, cookie: Option<Cookie>, out: &mut 
     reply.finish(wrong)
 }
 
-fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_, '_>) -> Result<(), Wrong> {
+fn look_up<'q>(
+    zone: &'q Zone,
+    query: &'q Query<'_>,
+    reply: &mut Reply<'_, 'q>,
+) -> Result<(), Wrong> {
     if query.class != CLASS_IN || TRANSFERS.contains(&query.ty) {
         return Err(Wrong::Refused);
     }
@@ -77,7 +81,14 @@ fn alias(node: &Node, ty: u16) -> Option<&RrSet> {
 
 /// Writes the node's records of a type, or the SOA record if there are none. An ANY query gets only the shortest set
 /// (RFC 8482, section 4.1), because attackers use ANY to get long answers sent to others.
-fn give(zone: &Zone, asked: &[u8], node: &Node, ty: u16, name: &[u8], reply: &mut Reply<'_, '_>) {
+fn give<'q>(
+    zone: &'q Zone,
+    asked: &'q [u8],
+    node: &'q Node,
+    ty: u16,
+    name: &'q [u8],
+    reply: &mut Reply<'_, 'q>,
+) {
     let set = if ty == ANY { node.sets.iter().min_by_key(|set| set.len) } else { node.get(ty) };
     match set {
         Some(set) => drop(reply.push(Section::Answer, name, set)),
@@ -86,14 +97,14 @@ fn give(zone: &Zone, asked: &[u8], node: &Node, ty: u16, name: &[u8], reply: &mu
 }
 
 /// Writes the SOA record, which says how long the client may cache "no such record" (RFC 2308).
-fn deny(zone: &Zone, asked: &[u8], reply: &mut Reply<'_, '_>) {
+fn deny<'q>(zone: &'q Zone, asked: &'q [u8], reply: &mut Reply<'_, 'q>) {
     // The asked name is in the zone, so it ends with the zone's name.
     let apex = &asked[asked.len() - zone.apex_len()..];
     reply.push(Section::Authority, apex, &zone.negative);
 }
 
 /// Refers to another zone: writes its name servers and their addresses.
-fn refer(zone: &Zone, reply: &mut Reply<'_, '_>, servers: &RrSet, child: &[u8]) {
+fn refer<'q>(zone: &'q Zone, reply: &mut Reply<'_, 'q>, servers: &'q RrSet, child: &'q [u8]) {
     if !reply.push(Section::Authority, child, servers) {
         return;
     }

@@ -108,7 +108,7 @@ impl<'a> Query<'a> {
             read = if questions == 1 { self.read_question(rest) } else { Err(Wrong::Form) };
         }
         for _ in 0..questions {
-            let name = skip_name(rest).ok_or(Wrong::Form)?;
+            let name = name_len(rest, true).ok_or(Wrong::Form)?;
             rest = rest.get(name + 4..).ok_or(Wrong::Form)?;
         }
         for i in 0..in_between + self.count(10) {
@@ -139,40 +139,19 @@ impl<'a> Query<'a> {
     }
 
     fn read_question(&mut self, bytes: &'a [u8]) -> Result<(), Wrong> {
-        let name = read_name(&mut self.name, bytes).ok_or(Wrong::Form)?;
+        // It cannot be compressed: no other name precedes it.
+        let name = name_len(bytes, false).ok_or(Wrong::Form)?;
         let fixed = bytes.get(name..name + 4).ok_or(Wrong::Form)?;
+        self.name.len = name as u8;
+        let to = &mut self.name.bytes[..name];
+        to.copy_from_slice(&bytes[..name]);
+        // Length bytes are below 64, so this changes letters only.
+        to.make_ascii_lowercase();
         self.ty = u16::from_be_bytes([fixed[0], fixed[1]]);
         self.class = u16::from_be_bytes([fixed[2], fixed[3]]);
         self.question = &bytes[..name + 4];
         Ok(())
     }
-}
-
-/// Reads a name and returns its length. It cannot be compressed: no other name precedes it.
-fn read_name(name: &mut Name, bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    loop {
-        let label = usize::from(*bytes.get(at)?);
-        // A length byte of 64 or more starts a pointer or something undefined.
-        let end = at + 1 + label;
-        if label > 63 || end > LONGEST_NAME {
-            return None;
-        }
-        let to = &mut name.bytes[at..end];
-        to.copy_from_slice(bytes.get(at..end)?);
-        // Length bytes are below 64, so this changes letters only.
-        to.make_ascii_lowercase();
-        at = end;
-        if label == 0 {
-            name.len = at as u8;
-            return Some(at);
-        }
-    }
-}
-
-/// Length of a name that is not compressed.
-pub fn plain_name(bytes: &[u8]) -> Option<usize> {
-    read_name(&mut Name { bytes: [0; LONGEST_NAME], len: 0 }, bytes)
 }
 
 /// A record outside the question section.
@@ -188,7 +167,7 @@ struct Record<'a> {
 
 impl<'a> Record<'a> {
     fn read(bytes: &'a [u8]) -> Option<Self> {
-        let name = skip_name(bytes)?;
+        let name = name_len(bytes, true)?;
         let fixed: &[u8; 10] = bytes[name..].first_chunk()?;
         let [k0, k1, c0, c1, t0, t1, t2, t3, l0, l1] = *fixed;
         let start = name + fixed.len();
@@ -227,14 +206,14 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Length of a name, which may end with a pointer. The pointer is not followed.
-fn skip_name(bytes: &[u8]) -> Option<usize> {
+/// Length of a name, which may end with a pointer if it is `compressed`. The pointer is not followed.
+pub fn name_len(bytes: &[u8], compressed: bool) -> Option<usize> {
     let mut at = 0;
     loop {
         match *bytes.get(at)? {
             0 => return Some(at + 1),
             label @ 1..=63 => at += 1 + usize::from(label),
-            192.. => return bytes.get(at + 1).map(|_| at + 2),
+            192.. if compressed => return bytes.get(at + 1).map(|_| at + 2),
             _ => return None,
         }
         if at >= LONGEST_NAME {

@@ -1,6 +1,6 @@
 //! Writes an answer: header, question, records, EDNS.
 
-use crate::query::{HEADER, Query, Wrong, plain_name};
+use crate::query::{HEADER, Query, Wrong, name_len};
 use crate::zone::{CNAME, NS, RrSet, SOA, suffixes};
 
 /// The longest message (RFC 1035, section 4.2.2).
@@ -39,9 +39,8 @@ pub struct Reply<'b, 'q> {
     out: &'b mut [u8],
     len: usize,
     query: &'q Query<'q>,
-    /// Where names start in the message, for later ones to point to.
-    known: [u16; KNOWN],
-    known_count: usize,
+    /// Names, and where they start in the message, for later ones to point to.
+    known: Vec<(&'q [u8], usize)>,
     /// Where the question ends in the message.
     question_end: usize,
     /// Where records must end, to leave space for EDNS.
@@ -68,8 +67,7 @@ impl<'b, 'q> Reply<'b, 'q> {
             out,
             len: question_end,
             query,
-            known: [0; KNOWN],
-            known_count: 0,
+            known: Vec::new(),
             question_end,
             limit,
             cookie,
@@ -91,11 +89,12 @@ impl<'b, 'q> Reply<'b, 'q> {
     }
 
     /// Writes a whole set of records of `owner` and returns true, or sets the truncated bit if they do not fit.
-    pub fn push(&mut self, section: Section, owner: &[u8], set: &RrSet) -> bool {
-        let (start, known) = (self.len, self.known_count);
+    pub fn push(&mut self, section: Section, owner: &'q [u8], set: &'q RrSet) -> bool {
+        let (start, known) = (self.len, self.known.len());
         for record in &set.records {
             if self.record(owner, set.ty, record).is_none() {
-                (self.len, self.known_count) = (start, known);
+                self.len = start;
+                self.known.truncate(known);
                 self.truncate(&section);
                 return false;
             }
@@ -104,7 +103,7 @@ impl<'b, 'q> Reply<'b, 'q> {
         true
     }
 
-    fn record(&mut self, owner: &[u8], ty: u16, record: &[u8]) -> Option<()> {
+    fn record(&mut self, owner: &'q [u8], ty: u16, record: &'q [u8]) -> Option<()> {
         self.name(owner)?;
         // Bytes before the names in the data, and their number. Only these types are compressed (RFC 3597, section 4).
         let (skip, names) = match ty {
@@ -128,32 +127,28 @@ impl<'b, 'q> Reply<'b, 'q> {
     }
 
     /// Writes a name, whose end may be a pointer to an earlier one.
-    fn name(&mut self, name: &[u8]) -> Option<()> {
+    fn name(&mut self, name: &'q [u8]) -> Option<()> {
         let asked = self.query.name.as_bytes();
         if name.as_ptr_range().end == asked.as_ptr_range().end {
             return self.pointer(HEADER + asked.len() - name.len());
         }
-        if self.known_count == 0 {
-            self.remember(asked, HEADER);
+        if self.known.is_empty() {
+            // Enough for most answers.
+            self.known.reserve(16);
+            self.remember(asked, asked.len(), HEADER);
         }
+        let start = self.len;
         for at in suffixes(name) {
-            let rest = &name[at..];
-            if rest == [0] {
-                break;
-            }
-            let known = &self.known[..self.known_count];
-            if let Some(found) = known.iter().copied().find(|from| self.is_at((*from).into(), rest))
-            {
-                let start = self.len;
+            let is_rest = |known: &&(&[u8], usize)| is_same(known.0, &name[at..]);
+            if let Some(&(_, to)) = self.known.iter().find(is_rest) {
                 self.put(&name[..at])?;
-                self.pointer(found.into())?;
-                self.remember(&name[..at], start);
+                self.pointer(to)?;
+                self.remember(name, at, start);
                 return Some(());
             }
         }
-        let start = self.len;
         self.put(name)?;
-        self.remember(name, start);
+        self.remember(name, name.len(), start);
         Some(())
     }
 
@@ -161,33 +156,12 @@ impl<'b, 'q> Reply<'b, 'q> {
         self.put(&(0xc000 | to as u16).to_be_bytes())
     }
 
-    /// Notes that these labels were written here.
-    fn remember(&mut self, labels: &[u8], start: usize) {
-        for at in suffixes(labels).filter(|at| labels[*at] > 0) {
-            if start + at < POINTED && self.known_count < KNOWN {
-                self.known[self.known_count] = (start + at) as u16;
-                self.known_count += 1;
+    /// Notes where the name is, and the names above it whose labels begin before `end`. The root needs no pointer.
+    fn remember(&mut self, name: &'q [u8], end: usize, start: usize) {
+        for at in suffixes(name).take_while(|at| *at < end && name[*at] > 0) {
+            if start + at < POINTED && self.known.len() < KNOWN {
+                self.known.push((&name[at..], start + at));
             }
-        }
-    }
-
-    /// Whether the message has this name here, in either case of letters. Pointers lead to earlier names.
-    fn is_at(&self, mut at: usize, mut name: &[u8]) -> bool {
-        loop {
-            let len = usize::from(self.out[at]);
-            if len >= 0xc0 {
-                at = (len & 0x3f) << 8 | usize::from(self.out[at + 1]);
-                continue;
-            }
-            let label = &self.out[at..=at + len];
-            match name.split_at_checked(label.len()) {
-                Some((same, rest)) if same.eq_ignore_ascii_case(label) => name = rest,
-                _ => return false,
-            }
-            if len == 0 {
-                return true;
-            }
-            at += label.len();
         }
     }
 
@@ -252,13 +226,18 @@ impl<'b, 'q> Reply<'b, 'q> {
     }
 }
 
+/// Whether two names are the same, in either case of letters. Length bytes are no letters.
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && (a == b || a.eq_ignore_ascii_case(b))
+}
+
 /// The record that says in the answer that the server does not have the key of the query's signature, which is not
 /// compressed (RFC 8945, section 5.3.2).
 fn unknown_key(tsig: &[u8]) -> Option<Vec<u8>> {
     const BADKEY: u8 = 17;
-    let (name, record) = tsig.split_at(plain_name(tsig)?);
+    let (name, record) = tsig.split_at(name_len(tsig, false)?);
     let data = record.get(10..)?;
-    let (algorithm, rest) = data.split_at(plain_name(data)?);
+    let (algorithm, rest) = data.split_at(name_len(data, false)?);
     let (time, rest) = rest.split_at_checked(8)?;
     let (len, rest) = rest.split_first_chunk()?;
     let id = rest.get(u16::from_be_bytes(*len).into()..)?.get(..2)?;
