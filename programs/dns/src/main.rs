@@ -255,8 +255,9 @@ fn signals(path: PathBuf, responder: Arc<Responder>) -> io::Result<impl Future<O
             // On a thread of its own: a large zone takes seconds.
             let loaded = tokio::task::spawn_blocking(move || match Zone::load(&path) {
                 Ok(zone) => {
-                    say(format_args!("loaded {}: {zone}", path.display()));
+                    let loaded = format!("loaded {}: {zone}", path.display());
                     responder.replace(zone);
+                    say(loaded);
                 }
                 Err(failure) => {
                     let _ = writeln!(io::stderr(), "error: {failure}; the zone stays as it was");
