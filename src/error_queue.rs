@@ -1,12 +1,12 @@
 //! The socket's error queue: ICMP errors about sent datagrams, and send timestamps.
 //!
-//! Linux and Android. [`drain_errors`] reads the queue.
+//! [`drain_errors`] reads the queue, on Linux and Android. Elsewhere it returns `Unsupported`, and there are no reports.
 
 mod report;
 
-use std::array;
 use std::io::{self, IoSliceMut};
 
+use report::MAX_QUOTE;
 pub use report::{Event, Report};
 
 use crate::arena;
@@ -91,14 +91,10 @@ const REPORTS_PER_CALL: usize = 8;
 /// Reads up to [`REPORTS_PER_CALL`] reports with one system call, and returns how many came.
 fn drain_once(socket: BorrowedSocket<'_>, reports: &mut [Report]) -> io::Result<usize> {
     let flags = Flags::ERROR_QUEUE | Flags::DONT_WAIT;
-    // The datagram that caused a report is its payload, which nobody wants.
-    let mut buffers: [_; REPORTS_PER_CALL] = array::from_fn(|_| IoSliceMut::new(&mut []));
+    let mut quotes = [[0; MAX_QUOTE]; REPORTS_PER_CALL];
+    let mut buffers = quotes.each_mut().map(|quote| IoSliceMut::new(quote));
     let buffers = &mut buffers[..reports.len()];
-    let mut each = |i, message: Message<'_>| {
-        let dest = message.addr();
-        let decoded = Report::decode(message.control_messages(), dest);
-        reports[i] = decoded.unwrap_or(Report { dest, ..Report::EMPTY });
-    };
+    let mut each = |i, message: Message<'_>| reports[i] = Report::decode(&message);
     match arena::with(|arena| arena.recv_slices(socket, buffers, flags, &mut each)) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
         result => result.map(|received| received.count),

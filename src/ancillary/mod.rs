@@ -21,8 +21,6 @@ pub use send_meta::SendMeta;
 pub use set::Ancillary;
 pub use transmit_clock::TransmitClock;
 
-pub(crate) use recv_meta::{system_time, timestamping};
-
 use std::io;
 
 // The codecs reach it through this module, so that tests put other systems in its place.

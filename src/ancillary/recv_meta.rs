@@ -305,7 +305,7 @@ fn segment_size(data: &[u8]) -> Option<u16> {
 }
 
 /// The software and hardware timestamps of a `struct scm_timestamping`.
-pub(crate) fn timestamping(data: &[u8]) -> (Option<Duration>, Option<Duration>) {
+fn timestamping(data: &[u8]) -> (Option<Duration>, Option<Duration>) {
     let each = data.len() / 3;
     let stamp =
         |i: usize| clock(data.get(i * each..(i + 1) * each)?, Unit::Nanos).filter(|t| !t.is_zero());
@@ -343,7 +343,7 @@ fn clock(data: &[u8], unit: Unit) -> Option<Duration> {
 }
 
 /// `None` beyond the range of the platform's clock.
-pub(crate) fn system_time(since_epoch: Duration) -> Option<SystemTime> {
+fn system_time(since_epoch: Duration) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(since_epoch)
 }
 

@@ -1,10 +1,16 @@
 //! Reports of the error queue, decoded from control messages.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use crate::ancillary::{system_time, timestamping};
-use crate::sys::{self, ControlMessages, numbers};
+use crate::ancillary::RecvMeta;
+use crate::recv::message::Message;
+use crate::sys::{self, numbers};
+
+/// How many bytes of a quoted payload a report keeps: enough for the connection IDs of a QUIC packet (RFC 9000, section
+/// 17.2), which a receiver of ICMP errors checks (section 14.2.1).
+pub(super) const MAX_QUOTE: usize = 64;
 
 /// A report about a datagram that was sent earlier.
 ///
@@ -21,7 +27,7 @@ use crate::sys::{self, ControlMessages, numbers};
 /// assert_eq!(max_packet(&Report::EMPTY), None);
 /// ```
 #[doc(alias("sock_extended_err", "MSG_ERRQUEUE", "IP_RECVERR", "IPV6_RECVERR"))]
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// What happened.
@@ -35,6 +41,33 @@ pub struct Report {
     pub offender: Option<SocketAddr>,
     /// The error number that a send would have returned; 0 for a send timestamp.
     pub errno: i32,
+    /// Type and code of the ICMP error, or of the ICMPv6 error if `dest` is an IPv6 address that is not IPv4-mapped. `None` if
+    /// no ICMP error came: this host rejected the datagram, or the event is [`Event::Sent`].
+    #[doc(alias("ee_type", "ee_code"))]
+    pub icmp: Option<(u8, u8)>,
+    /// When the kernel received the ICMP error, by the system's clock, if [`TIMESTAMP`](crate::Ancillary::TIMESTAMP) is on. If it
+    /// came before the option took effect, the time of the read.
+    pub timestamp: Option<SystemTime>,
+    quote: Quote,
+}
+
+/// The start of a payload, zeros behind it. `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+struct Quote {
+    bytes: [u8; MAX_QUOTE],
+    len: usize,
+}
+
+impl fmt::Debug for Quote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len)
+    }
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self::EMPTY
+    }
 }
 
 /// What happened to a datagram.
@@ -52,7 +85,8 @@ pub struct Report {
 pub enum Event {
     /// Nobody listens on that port (ICMP port unreachable, RFC 792 and RFC 4443).
     Refused,
-    /// The destination is unreachable: no route, host down, prohibited (the other ICMP unreachables).
+    /// The destination is unreachable: no route, host down, prohibited (the other ICMP unreachables;
+    /// [`Report::icmp`] says which).
     Unreachable,
     /// The datagram is too big for a link on the path or for this host's own, whose MTU is `mtu` bytes,
     /// IP header included (ICMP fragmentation needed, RFC 1191; ICMPv6 packet too big, RFC 8201).
@@ -86,29 +120,57 @@ impl Report {
     /// let reports = [Report::EMPTY; 16];
     /// assert_eq!(reports[0], Report::default());
     /// ```
-    pub const EMPTY: Self = Self { event: Event::Other, dest: None, offender: None, errno: 0 };
+    pub const EMPTY: Self = Self {
+        event: Event::Other,
+        dest: None,
+        offender: None,
+        errno: 0,
+        icmp: None,
+        timestamp: None,
+        quote: Quote { bytes: [0; MAX_QUOTE], len: 0 },
+    };
 
-    /// Decodes the report of a message from the error queue, whose address is `dest`. `None` if it holds none.
+    /// The first bytes of the datagram's payload, as the ICMP error quotes them; at most 64.
+    ///
+    /// A router quotes as much as it likes: RFC 792 asks for none of the payload, RFC 1812 and RFC 4443 for what fits into 576
+    /// and 1,280 bytes. Behind a short quote may be padding and extensions of the router's (RFC 4884). Anybody who sees a
+    /// datagram, and often who only guesses its ports, can forge an error about it: compare the quote with what was sent before
+    /// the report changes anything.
+    ///
+    /// ```
+    /// use mmsg::Ancillary;
+    /// use mmsg::error_queue::{Report, drain_errors};
+    /// # if !cfg!(target_os = "linux") { return Ok(()); }
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let nobody = std::net::UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
+    /// Ancillary::ERRORS.require(&socket)?;
+    /// socket.send_to(b"probe 7", nobody)?;
+    /// let mut reports = [Report::EMPTY; 1];
+    /// while drain_errors(&socket, &mut reports)? == 0 {}
+    /// assert_eq!(reports[0].quote(), b"probe 7");
+    /// assert_eq!(reports[0].icmp, Some((3, 3)));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn quote(&self) -> &[u8] {
+        &self.quote.bytes[..self.quote.len]
+    }
+
+    /// Decodes a message of the error queue. Empty but for the destination if it holds no report.
     #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
-    pub(super) fn decode(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Option<Self> {
-        let (mut error, mut stamps) = (None, (None, None));
-        for message in control {
-            match Some((message.level, message.ty)) {
-                numbers::ERROR_V4 | numbers::ERROR_V6 => error = Some(message.data),
-                numbers::TIMESTAMPING => stamps = timestamping(message.data),
-                _ => {}
-            }
-        }
-        Self::of_error(error?, stamps, dest)
+    pub(super) fn decode(message: &Message<'_>) -> Self {
+        let error = message
+            .control_messages()
+            .find(|m| matches!(Some((m.level, m.ty)), numbers::ERROR_V4 | numbers::ERROR_V6));
+        let report = error
+            .and_then(|error| Self::of_error(error.data, message.meta(), message.data()))
+            .unwrap_or_default();
+        Self { dest: message.addr(), ..report }
     }
 
     /// Decodes a `struct sock_extended_err` (include/uapi/linux/errqueue.h) and the offender's address behind it. Types and
     /// codes are those of ICMP (RFC 792, RFC 1191) and ICMPv6 (RFC 4443).
-    fn of_error(
-        bytes: &[u8],
-        (time, hardware_time): (Option<Duration>, Option<Duration>),
-        dest: Option<SocketAddr>,
-    ) -> Option<Self> {
+    fn of_error(bytes: &[u8], meta: &RecvMeta, quoted: &[u8]) -> Option<Self> {
         let (head, offender) = bytes.split_first_chunk::<16>()?;
         let [e0, e1, e2, e3, origin, ty, code, _, i0, i1, i2, i3, d0, d1, d2, d3] = *head;
         let errno = i32::from_ne_bytes([e0, e1, e2, e3]);
@@ -121,13 +183,21 @@ impl Report {
             (origin::LOCAL, ..) if errno == numbers::EMSGSIZE => Event::TooBig { mtu },
             (origin::TIMESTAMPING, ..) => {
                 let id = u32::from_ne_bytes([d0, d1, d2, d3]);
-                Event::Sent { id, time: time.and_then(system_time), hardware_time }
+                Event::Sent { id, time: meta.timestamp, hardware_time: meta.hardware_timestamp }
             }
             _ => Event::Other,
         };
         // A send timestamp has the error number ENOMSG.
         let errno = if origin == origin::TIMESTAMPING { 0 } else { errno };
-        Some(Self { event, dest, offender: sys::decode_addr(offender), errno })
+        let mut report = Self { event, offender: sys::decode_addr(offender), errno, ..Self::EMPTY };
+        // The kernel's own errors have no arrival, and send timestamps may bring whole packets.
+        if matches!(origin, origin::ICMP | origin::ICMP6) {
+            let len = quoted.len().min(MAX_QUOTE);
+            report.quote.bytes[..len].copy_from_slice(&quoted[..len]);
+            report.quote.len = len;
+            (report.icmp, report.timestamp) = (Some((ty, code)), meta.timestamp);
+        }
+        Some(report)
     }
 }
 
@@ -143,11 +213,11 @@ mod origin {
 mod tests {
     use super::*;
 
-    fn event(errno: i32, origin: u8, ty: u8, code: u8) -> Event {
+    fn report(errno: i32, origin: u8, ty: u8, code: u8) -> Report {
         let [info, data] = [1280u32, 7].map(u32::to_ne_bytes);
         let error = [errno.to_ne_bytes(), [origin, ty, code, 0], info, data];
-        let report = Report::of_error(error.as_flattened(), (None, None), None);
-        report.expect("it is as long as the struct").event
+        let report = Report::of_error(error.as_flattened(), &RecvMeta::NONE, &[1; MAX_QUOTE + 1]);
+        report.expect("it is as long as the struct")
     }
 
     #[test]
@@ -165,14 +235,20 @@ mod tests {
             (origin::ICMP, 12, 0, Event::Other),
             (origin::TIMESTAMPING, 0, 0, Event::Sent { id: 7, time: None, hardware_time: None }),
         ] {
-            assert_eq!(event(0, origin, ty, code), expected, "{origin} {ty} {code}");
+            let report = report(0, origin, ty, code);
+            assert_eq!(report.event, expected, "{origin} {ty} {code}");
+            // A send timestamp with the whole packet, of other code's making, has no quote either.
+            let is_icmp = [origin::ICMP, origin::ICMP6].contains(&origin);
+            assert_eq!(report.icmp, is_icmp.then_some((ty, code)));
+            assert_eq!(report.quote(), &[1; MAX_QUOTE][..if is_icmp { MAX_QUOTE } else { 0 }]);
         }
-        assert_eq!(event(numbers::EMSGSIZE, origin::LOCAL, 0, 0), Event::TooBig { mtu: 1280 });
+        let own = report(numbers::EMSGSIZE, origin::LOCAL, 0, 0);
+        assert_eq!(own.event, Event::TooBig { mtu: 1280 });
     }
 
     #[test]
     fn a_short_report_is_none() {
-        let report = |len| Report::of_error(&vec![0; len], (None, None), None);
+        let report = |len| Report::of_error(&vec![0; len], &RecvMeta::NONE, b"");
         assert_eq!(report(15), None);
         assert!(report(16).is_some_and(|report| report.offender.is_none()));
     }

@@ -1,5 +1,6 @@
 //! Reports of the error queue on loopback: their contents, send timestamps, and draining.
 
+use std::array;
 use std::net::{SocketAddr, SocketAddrV6};
 use std::time::{Duration, SystemTime};
 
@@ -37,9 +38,12 @@ fn a_report_says_which_datagram_it_is_about() {
         let Setting { from, to_closed, .. } = &setting;
         // More than the kernel or the caller reads at a time.
         const SENT: usize = 20;
+        // Empty, whole and cut quotes: a report keeps 64 bytes.
+        let payload: [u8; 7 * SENT] = array::from_fn(|i| i as u8);
         for i in 0..SENT {
-            from.send_batch(&[SendMsg::to(*to_closed, &[1; SENT][..i])]).expect("it is taken");
+            from.send_batch(&[SendMsg::to(*to_closed, &payload[..7 * i])]).expect("it is taken");
         }
+        let is_v4 = to_closed.ip().to_canonical().is_ipv4();
         let (mut reports, mut got) = ([Report::EMPTY; 17], 0);
         while got < SENT {
             assert!(in_error(from, TIME_LIMIT));
@@ -47,11 +51,32 @@ fn a_report_says_which_datagram_it_is_about() {
             for report in &reports[..n] {
                 assert_eq!((report.event, report.dest), (Event::Refused, Some(*to_closed)));
                 assert_eq!(report.offender.map(|addr| addr.port()), Some(0));
+                assert_eq!(report.icmp, Some(if is_v4 { (3, 3) } else { (1, 4) }));
+                assert_eq!(report.timestamp, None);
+                assert_eq!(report.quote(), &payload[..(7 * got).min(64)]);
+                got += 1;
             }
-            got += n;
         }
         assert_eq!(got, SENT);
         assert!(!in_error(from, Duration::ZERO));
+    }
+}
+
+/// The first errors may be as old as their read: the kernel takes a while to begin with timestamps.
+#[test]
+fn a_report_has_the_time_of_its_arrival() {
+    for setting in settings() {
+        enable_all(&setting.from, Ancillary::TIMESTAMP);
+        let is_arrival = || {
+            let before = SystemTime::now();
+            setting.provoke_error();
+            let there = SystemTime::now();
+            while SystemTime::now() < there + Duration::from_millis(2) {}
+            let time = reports(&setting.from, 1)[0].timestamp.expect("it is on");
+            assert!(before <= time && time <= SystemTime::now(), "{before:?} {time:?}");
+            time <= there
+        };
+        assert!((0..1_000).any(|_| is_arrival()), "they have the time of the read");
     }
 }
 
@@ -92,6 +117,7 @@ fn send_timestamps_carry_a_number_and_a_time() {
             let after = SystemTime::now();
             for report in stamps {
                 assert_eq!((report.dest, report.offender, report.errno), (None, None, 0));
+                assert_eq!((report.icmp, report.timestamp, report.quote()), (None, None, &[][..]));
                 let Event::Sent { id, time, hardware_time, .. } = report.event else {
                     panic!("{report:?}");
                 };

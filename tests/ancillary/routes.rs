@@ -128,13 +128,15 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
         discover_mtu(&from);
-        enable_all(&from, Ancillary::ERRORS);
+        enable_all(&from, Ancillary::ERRORS | Ancillary::TIMESTAMP);
         let (dest, other) = (server(&family, 0, &to), server(&family, 1, &to));
         let too_big = vec![7; 1281 - family.headers];
         assert_eq!(from.send_batch(&[SendMsg::to(dest, &too_big)]).expect("unknown yet"), 1);
         let report = &reports(&from, 1)[0];
         let expected = (Event::TooBig { mtu: 1280 }, Some(dest), Some(ip(family.router)));
         assert_eq!((summary(report), report.errno), (expected, libc::EMSGSIZE));
+        assert_eq!(report.icmp, Some(if dest.is_ipv4() { (3, 4) } else { (2, 0) }));
+        assert_eq!((report.timestamp.is_some(), report.quote()), (true, &too_big[..64]));
 
         // The host itself now knows the MTU and rejects the datagram.
         let error = from.send_batch(&[SendMsg::to(dest, &too_big)]).expect_err("too big");
@@ -147,6 +149,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
             let port = if dest.is_ipv4() { 0 } else { dest.port() };
             assert_eq!(report.dest, Some(SocketAddr::new(dest.ip(), port)));
             assert_eq!(report.errno, libc::EMSGSIZE);
+            assert_eq!((report.icmp, report.timestamp, report.quote()), (None, None, &[][..]));
         }
 
         // The path MTU applies to every socket with this destination, and a probe ignores it.
@@ -193,6 +196,7 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
         let report = &reports(&from, 1)[0];
         let expected = (Event::TimeExceeded, plain.dest(), Some(ip(family.router)));
         assert_eq!((summary(report), report.errno), (expected, libc::EHOSTUNREACH));
+        assert_eq!(report.icmp, Some(if family.headers == 28 { (11, 0) } else { (3, 0) }));
         // One more hop is enough.
         let meta = SendMeta::new().with_hop_limit(2);
         let enough = plain.with_meta(&meta);

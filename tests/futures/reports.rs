@@ -110,6 +110,7 @@ fn a_task_that_waits_for_reports_sleeps_between_them() {
                 for _ in 0..2 {
                     let taken = socket.recv_errors(&mut reports).await;
                     assert_eq!(taken.expect("no error"), 1, "round {round}");
+                    assert_eq!(reports[0].quote(), b"lost");
                 }
                 let mut next = pin!(socket.recv_errors(&mut reports));
                 tokio::select! {

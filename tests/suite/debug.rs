@@ -80,7 +80,6 @@ fn no_public_type_or_error_prints_payload() {
     printed.display(&state.gso_status());
     printed.debug(&Offload::new(near).expect("a UDP socket")).debug(&Offload::<()>::builder());
 
-    // The kernel stores the payload beside the report.
     let (socket, nobody, mut reports) = (udp4(), refusing(), [Report::EMPTY; 1]);
     Ancillary::ERRORS.require(&socket).expect("a UDP socket");
     socket.connect(addr(&nobody)).expect("connecting only stores the peer");
@@ -88,6 +87,7 @@ fn no_public_type_or_error_prints_payload() {
     let refused = socket.recv_into(&mut batch).expect_err("nobody is there");
     assert!(is_refused(&refused));
     assert_eq!(drain_errors(&socket, &mut reports).expect("Linux has an error queue"), 1);
+    assert_eq!(reports[0].quote(), SECRET);
     printed.debug(&reports[0]).debug(&reports[0].event).debug(&Event::Other);
 
     #[cfg(feature = "tokio")]
