@@ -8,7 +8,7 @@ mod running;
 use running::{Program, find};
 
 /// The example's name, and texts of its output. On other systems than Linux some print that they need Linux.
-const EXAMPLES: [(&str, &[&str], bool); 14] = [
+const EXAMPLES: [(&str, &[&str], bool); 15] = [
     ("offload", &["1000 datagrams came back whole", "sender: 1000 datagrams in "], false),
     (
         "metadata",
@@ -26,6 +26,7 @@ const EXAMPLES: [(&str, &[&str], bool); 14] = [
     ("game_server", &["320 states for 32 players"], false),
     ("multicast", &["asked 239.255.77.7, answered by Some(127.0.0.1): here"], true),
     ("ntp", &["offset ", "delay "], true),
+    ("traceroute", &[" 1  127.0.0.1  ", " ms"], true),
     ("sfu", &["2000 packets heard"], false),
     ("tunnel", &["1000 datagrams came through whole"], false),
 ];

@@ -32,7 +32,7 @@ const DEMONSTRATIONS: [&str; 18] = [
     "mio",
 ];
 /// Examples with arguments.
-const EXAMPLES: [&str; 4] = ["multicast", "ntp", "server", "server_tokio"];
+const EXAMPLES: [&str; 5] = ["multicast", "ntp", "server", "server_tokio", "traceroute"];
 /// Programs whose command line clap reads.
 const PROGRAMS: [&str; 4] = ["dns", "echo", "quic", "wireguard"];
 

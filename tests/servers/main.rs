@@ -27,6 +27,8 @@ mod running;
 #[path = "../common/seccomp.rs"]
 mod seccomp;
 mod target;
+#[path = "../common/veth.rs"]
+mod veth;
 
 use std::time::Duration;
 
