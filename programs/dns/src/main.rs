@@ -40,7 +40,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum, value_parser};
 use mmsg::{Ancillary, Offload};
 use mmsg_reuseport::ReusePortGroup;
-use socket2::Socket;
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
@@ -53,7 +53,7 @@ use zone::Zone;
 #[command(name = "dns", version)]
 struct Args {
     /// Address and port to listen on, such as [fe80::1%eth0]:53; with port 0 the system picks one. May be given several
-    /// times. [::]:53 also serves IPv4, so no IPv4 address fits beside it on that port.
+    /// times. [::]:53 serves IPv6 alone: give 0.0.0.0:53, too.
     #[arg(long, value_name = "ADDR", value_parser = address, required_unless_present = "check")]
     listen: Vec<SocketAddr>,
 
@@ -290,13 +290,25 @@ fn max_connections(args: &Args) -> usize {
 fn listen(args: &Args, addr: SocketAddr) -> io::Result<(ReusePortGroup, TcpListener)> {
     loop {
         let group = listen_udp(args, addr)?;
-        match TcpListener::bind(group.local_addr()) {
+        match listen_tcp(group.local_addr()) {
             Ok(tcp) => return Ok((group, tcp)),
             // The port that the system chose for UDP is in use for TCP.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && addr.port() == 0 => {}
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Binds a TCP listener as std does, but for IPv6 alone if the address is of IPv6.
+fn listen_tcp(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if addr.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&addr.into())?;
+    socket.listen(128)?;
+    Ok(socket.into())
 }
 
 fn listen_udp(args: &Args, addr: SocketAddr) -> io::Result<ReusePortGroup> {
@@ -309,6 +321,9 @@ fn listen_udp(args: &Args, addr: SocketAddr) -> io::Result<ReusePortGroup> {
         // In both directions, since a full socket must not delay the end either.
         socket.set_read_timeout(Some(WAIT))?;
         socket.set_write_timeout(Some(WAIT))?;
+        if addr.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
         if needs_dest { Ancillary::DEST.require(socket) } else { Ok(()) }
     };
     let (count, group) = (args.threads.into(), ReusePortGroup::builder(addr));

@@ -1,12 +1,13 @@
 //! What an operator does: checks a zone, loads it again, listens on several addresses, looks at what was lost.
 
 use std::fs;
+use std::net::{TcpListener, UdpSocket};
 use std::path::PathBuf;
 
 use crate::metrics::{get, start};
 use crate::program::{Program, Server, client, serve, zone};
 use crate::raw::query;
-use crate::running::receive;
+use crate::running::{has_ipv6, receive};
 
 /// A zone file with this address of www.example.test, removed by the test.
 fn zone_file(name: &str, addr: &str) -> PathBuf {
@@ -77,6 +78,27 @@ fn one_server_listens_on_several_addresses() {
     }
 }
 
+/// As `--listen 0.0.0.0:53 --listen [::]:53` needs it. The test's own sockets have the port of IPv4 meanwhile.
+#[test]
+fn the_wildcard_of_ipv6_leaves_ipv4_to_others() {
+    if !has_ipv6() {
+        return;
+    }
+    let (udp, tcp) = loop {
+        let udp = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        let addr = udp.local_addr().expect("it is bound");
+        if let Ok(tcp) = TcpListener::bind(addr) {
+            break (udp, tcp);
+        }
+    };
+    for mode in crate::MODES {
+        let addr = udp.local_addr().expect("it is bound");
+        let server = serve(&format!("[::]:{}", addr.port()), &["--mode", mode]);
+        assert_eq!(server.stop().len(), 1);
+    }
+    drop(tcp);
+}
+
 /// The kernel counts what finds no place in the socket's buffer while the server is stopped.
 #[test]
 fn datagrams_that_the_system_drops_are_counted() {
@@ -102,9 +124,8 @@ fn datagrams_that_the_system_drops_are_counted() {
 /// An attacker on the link may send from `::`; Linux would deliver the answer to a service on `::1`.
 #[test]
 fn a_query_from_the_unspecified_address_gets_no_answer() {
-    use crate::running::has_ipv6;
     use socket2::{Domain, SockAddr, Socket, Type};
-    use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+    use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
     if !has_ipv6() {
         return;
