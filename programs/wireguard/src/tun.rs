@@ -15,6 +15,9 @@ use bytes::BytesMut;
 use gotatun::packet::{Ip, Packet, PacketBufPool};
 use gotatun::tun::{IpRecv, IpSend, MtuWatcher};
 use ipnetwork::IpNetwork;
+use rustix::thread::{
+    CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
+};
 use tokio::sync::mpsc;
 use tun_rs::{AsyncDevice, DeviceBuilder, GROTable, IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_LEN};
 
@@ -75,13 +78,12 @@ impl Tun {
         })?;
         for address in config.addresses.iter().filter(|address| address.is_ipv4()).skip(1) {
             let text = address.to_string();
+            // If this fails, `ip` says what it may not do.
+            let _ = pass_on_net_admin();
             let ran = Command::new("ip").args(["address", "add", &text, "dev", name]).output();
             let why = match ran {
                 Ok(ran) if ran.status.success() => continue,
-                // `ip` has the rights of its user, without this program's CAP_NET_ADMIN.
-                Ok(ran) => {
-                    String::from_utf8_lossy(&ran.stderr).trim().to_owned() + " (it needs root)"
-                }
+                Ok(ran) => String::from_utf8_lossy(&ran.stderr).trim().to_owned(),
                 Err(error) => error.to_string(),
             };
             return Err(format!("Address {text} cannot be added to {name} by `ip`: {why}"));
@@ -119,6 +121,14 @@ impl Tun {
         let count = if result.is_ok() { &self.written } else { &self.rejected };
         count.fetch_add(packets as u64, Relaxed);
     }
+}
+
+/// Lets the programs that this thread starts have its CAP_NET_ADMIN, even if it is not root's.
+fn pass_on_net_admin() -> rustix::io::Result<()> {
+    let mut sets = capabilities(None)?;
+    sets.inheritable |= CapabilitySet::NET_ADMIN;
+    set_capabilities(None, sets)?;
+    configure_capability_in_ambient_set(CapabilitySet::NET_ADMIN, true)
 }
 
 /// gotatun reads packets from this.

@@ -1,6 +1,7 @@
 //! Error messages of nodes that cannot run.
 
 use std::path::Path;
+use std::process::Command;
 
 use crate::common::skip;
 use crate::kit::{Config, Node, WIREGUARD, with_nodes};
@@ -128,5 +129,28 @@ fn an_address_that_comes_twice_is_an_error() {
         let config = Config::new(1, &["10.78.0.1/24", "10.78.0.1/24"], 0).write(test, "wg0");
         let ended = Program::start(WIREGUARD, [config]).wait();
         assert_fails(&ended, "Address 10.78.0.1/24 cannot be added to wg0 by `ip`: ");
+    });
+}
+
+/// Root without its rights has those of the file alone; `ip` has none by itself.
+#[test]
+fn a_second_address_needs_no_right_but_cap_net_admin() {
+    let test = "a_second_address_needs_no_right_but_cap_net_admin";
+    with_nodes(test, |_| {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wireguard-net-admin");
+        std::fs::copy(WIREGUARD, &program).expect("a file");
+        let program = program.to_str().expect("cargo's folders have names in UTF-8");
+        let set = Command::new("setcap").args(["cap_net_admin+ep", program]).status();
+        if !set.is_ok_and(|status| status.success()) {
+            return skip(test, "setcap gives the file no right");
+        }
+        let addresses = ["10.78.0.1/24", "10.79.0.1/24"];
+        let config = Config::new(1, &addresses, 0).peer(2, &["10.78.0.2"], None).write(test, "wg0");
+        let config = config.to_str().expect("cargo's folders have names in UTF-8");
+        let args = ["--securebits=+noroot", "--inh-caps=-all", program, config];
+        let node = Node::started(Program::start("setpriv", args));
+        std::net::UdpSocket::bind("10.79.0.1:0").expect("the node has it");
+        node.stop();
+        std::fs::remove_file(program).expect("it is there");
     });
 }
