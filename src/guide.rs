@@ -3,23 +3,7 @@
 //! Begin with the [`cookbook`], which has a recipe for each kind of program, or with [`migration`] if the program exists.
 //! The page `tokio` needs the feature `tokio`.
 
-// What the pages link to `AsyncBatchSocket` by, with and without it.
-#[cfg(feature = "tokio")]
-macro_rules! async_link {
-    () => {
-        "[`AsyncBatchSocket`]: crate::AsyncBatchSocket"
-    };
-}
-#[cfg(not(feature = "tokio"))]
-macro_rules! async_link {
-    () => {
-        "[`AsyncBatchSocket`]: https://docs.rs/mmsg/latest/mmsg/trait.AsyncBatchSocket.html"
-    };
-}
-
 #[doc = include_str!("../docs/guide/cookbook.md")]
-#[doc = ""]
-#[doc = async_link!()]
 pub mod cookbook {}
 
 #[doc = include_str!("../docs/guide/choosing.md")]
@@ -57,11 +41,7 @@ pub mod tokio {}
 pub mod errors {}
 
 #[doc = include_str!("../docs/guide/migration.md")]
-#[doc = ""]
-#[doc = async_link!()]
 pub mod migration {}
 
 #[doc = include_str!("../docs/guide/porting.md")]
-#[doc = ""]
-#[doc = async_link!()]
 pub mod porting {}
