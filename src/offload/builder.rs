@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counters::AtomicCounters;
 use super::state::OffloadState;
-use super::status::{Status, Switch, conflicting_option};
+use super::status::{Status, conflicting_option, switch};
 use crate::ancillary::Ancillary;
 use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 
@@ -93,7 +93,7 @@ impl OffloadBuilder {
             counters: AtomicCounters::default(),
         };
         state.set_gso(self.gso);
-        if self.gro && Switch::get() != Switch::Off {
+        if self.gro && switch() != Some(false) {
             let is_on = Ancillary::GRO.enable(&socket)?.contains(Ancillary::GRO);
             state.gro.store(is_on, Ordering::Relaxed);
         } else {

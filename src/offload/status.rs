@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -50,13 +51,18 @@ pub enum GsoStatus {
 
 impl GsoStatus {
     /// The status of a socket for which the program wants GSO.
-    fn of(socket: BorrowedSocket<'_>, environment: Switch) -> Self {
+    fn of(socket: BorrowedSocket<'_>, environment: Option<bool>) -> Self {
+        // A whole GSO batch gets a single timestamp.
+        let reports_send_times = || {
+            let flags = sys::option(socket, numbers::TIMESTAMPING);
+            flags.is_ok_and(|flags| flags & numbers::ANY_SEND_STAMP != 0)
+        };
         let damages = || Release::current().is_some_and(Release::damages_batches);
         match () {
-            () if environment == Switch::Off => Self::OffByEnvironment,
+            () if environment == Some(false) => Self::OffByEnvironment,
             () if sys::option(socket, numbers::SEGMENT).is_err() => Self::Unsupported,
-            () if reports_send_times(socket) => Self::OffBySendTimestamps,
-            () if environment != Switch::On && damages() => Self::OffByKernelRelease,
+            () if reports_send_times() => Self::OffBySendTimestamps,
+            () if environment.is_none() && damages() => Self::OffByKernelRelease,
             () => Self::On,
         }
     }
@@ -67,12 +73,6 @@ pub(super) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static
     let options = [(numbers::SEGMENT, numbers::SEGMENT_NAME), (numbers::CORK, "UDP_CORK")];
     let value = |name| sys::option(socket, name).ok().filter(|value| *value != 0);
     options.into_iter().find_map(|(number, name)| Some((name, value(number)?)))
-}
-
-/// Whether the socket asks for send timestamps. A whole GSO batch gets a single one.
-fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
-    sys::option(socket, numbers::TIMESTAMPING)
-        .is_ok_and(|flags| flags & numbers::ANY_SEND_STAMP != 0)
 }
 
 impl fmt::Display for GsoStatus {
@@ -105,7 +105,7 @@ impl Status {
     /// Asks the socket and the system whether GSO can be used.
     pub(super) fn new(socket: BorrowedSocket<'_>) -> Self {
         Self {
-            found: GsoStatus::of(socket, Switch::get()),
+            found: GsoStatus::of(socket, switch()),
             wanted: AtomicBool::new(false),
             began: Instant::now(),
             retry_at: AtomicU64::new(0),
@@ -157,31 +157,17 @@ impl Status {
     }
 }
 
-/// The value of `MMSG_OFFLOAD`, the switch for the offloads of the whole process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Switch {
-    /// Not set, or neither 0 nor 1.
-    Default,
-    /// 0.
-    Off,
-    /// 1.
-    On,
+/// The value of `MMSG_OFFLOAD`, the switch for the offloads of the whole process, read once. `None` if it is neither 0 nor 1.
+pub(super) fn switch() -> Option<bool> {
+    static SWITCH: OnceLock<Option<bool>> = OnceLock::new();
+    *SWITCH.get_or_init(|| switch_of(&env::var_os("MMSG_OFFLOAD")?))
 }
 
-impl Switch {
-    /// Read once.
-    pub(super) fn get() -> Self {
-        static SWITCH: OnceLock<Switch> = OnceLock::new();
-        let read = || env::var_os("MMSG_OFFLOAD").map_or(Self::Default, |value| Self::of(&value));
-        *SWITCH.get_or_init(read)
-    }
-
-    fn of(value: &OsStr) -> Self {
-        match value.as_encoded_bytes() {
-            b"0" => Self::Off,
-            b"1" => Self::On,
-            _ => Self::Default,
-        }
+fn switch_of(value: &OsStr) -> Option<bool> {
+    match value.as_encoded_bytes() {
+        b"0" => Some(false),
+        b"1" => Some(true),
+        _ => None,
     }
 }
 
@@ -191,7 +177,7 @@ struct Release(u32, u32, u32);
 
 /// Linux 7.0.0 (commit b10b446ce7ad) to 7.1.4: on many devices, GSO batches whose segments all have the same length
 /// leave damaged. Commits 78effd896eee and 5f17ae0f595a fixed it.
-const DAMAGING: [Release; 2] = [Release(7, 0, 0), Release(7, 1, 4)];
+const DAMAGING: RangeInclusive<Release> = Release(7, 0, 0)..=Release(7, 1, 4);
 
 impl Release {
     /// The release of the running kernel, read once. `None` if unknown.
@@ -216,8 +202,7 @@ impl Release {
 
     /// Whether GSO batches leave damaged on some devices.
     fn damages_batches(self) -> bool {
-        let [first, last] = DAMAGING;
-        (first..=last).contains(&self)
+        DAMAGING.contains(&self)
     }
 }
 
@@ -248,28 +233,25 @@ mod tests {
         use GsoStatus::*;
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         let of = |switch| GsoStatus::of(sys::borrow(&socket), switch);
-        assert_eq!(of(Switch::Off), OffByEnvironment);
+        assert_eq!(of(Some(false)), OffByEnvironment);
         for off in
             [OffByChoice, OffByEnvironment, OffByKernelRelease, OffBySendTimestamps, Rejected]
         {
             assert!(off.to_string().starts_with("off"), "{off:?}");
         }
-        if of(Switch::Default) == Unsupported {
+        if of(None) == Unsupported {
             return;
         }
         crate::sys::fault::set_release(Some("7.0.3"));
-        assert_eq!([of(Switch::Default), of(Switch::On)], [OffByKernelRelease, On]);
+        assert_eq!([of(None), of(Some(true))], [OffByKernelRelease, On]);
         crate::sys::fault::set_release(None);
     }
 
     #[test]
     fn only_0_and_1_mean_anything() {
-        let cases = [("0", Switch::Off), ("1", Switch::On)];
-        for (value, switch) in cases {
-            assert_eq!(Switch::of(value.as_ref()), switch);
-        }
+        assert_eq!(["0", "1"].map(|value| switch_of(value.as_ref())), [Some(false), Some(true)]);
         for value in ["", "default", "00", "01", "on", "true", " 1", "2"] {
-            assert_eq!(Switch::of(value.as_ref()), Switch::Default, "{value:?}");
+            assert_eq!(switch_of(value.as_ref()), None, "{value:?}");
         }
     }
 
