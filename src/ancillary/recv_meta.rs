@@ -233,12 +233,9 @@ impl RecvMeta {
             }
             numbers::ECN_V4 | numbers::ECN_V6 => self.tos = self.tos.or(byte(data)),
             numbers::TTL | numbers::HOP_LIMIT => self.hop_limit = byte(data).or(self.hop_limit),
-            numbers::TIMESTAMP_NS => {
-                self.timestamp = clock(data, Unit::Nanos).and_then(system_time)
-            }
+            numbers::TIMESTAMP_NS => self.timestamp = clock(data, None).and_then(system_time),
             numbers::TIMESTAMP_US => {
-                let unit = Unit::Micros { len: sys::MICROSECONDS_LEN };
-                self.timestamp = clock(data, unit).and_then(system_time);
+                self.timestamp = clock(data, Some(sys::MICROSECONDS_LEN)).and_then(system_time);
             }
             numbers::TIMESTAMPING => {
                 let (software, hardware) = timestamping(data);
@@ -308,30 +305,21 @@ fn segment_size(data: &[u8]) -> Option<u16> {
 fn timestamping(data: &[u8]) -> (Option<Duration>, Option<Duration>) {
     let each = data.len() / 3;
     let stamp =
-        |i: usize| clock(data.get(i * each..(i + 1) * each)?, Unit::Nanos).filter(|t| !t.is_zero());
+        |i: usize| clock(data.get(i * each..(i + 1) * each)?, None).filter(|t| !t.is_zero());
     if data.len() % 3 == 0 { (stamp(0), stamp(2)) } else { (None, None) }
 }
 
-/// The unit of the second field of a time.
-#[derive(Clone, Copy, Debug)]
-enum Unit {
-    Nanos,
-    /// In a field of `len` bytes, which is 4 where a `timeval` is padded (macOS, NetBSD).
-    Micros {
-        len: usize,
-    },
-}
-
-/// A `struct timespec` or `timeval` with 64-bit or 32-bit seconds.
-fn clock(data: &[u8], unit: Unit) -> Option<Duration> {
+/// A `struct timespec`, or with `micros_len` a `timeval`, each with 64-bit or 32-bit seconds. The microseconds have `micros_len`
+/// bytes: 4 where the struct is padded (macOS, NetBSD).
+fn clock(data: &[u8], micros_len: Option<usize>) -> Option<Duration> {
     let (seconds, rest) = match data.len() {
         16 => data.split_first_chunk().map(|(s, rest)| (i64::from_ne_bytes(*s), rest))?,
         8 => data.split_first_chunk().map(|(s, rest)| (i32::from_ne_bytes(*s).into(), rest))?,
         _ => return None,
     };
-    let (len, nanos_each) = match unit {
-        Unit::Nanos => (rest.len(), 1),
-        Unit::Micros { len } => (len.min(rest.len()), 1000),
+    let (len, nanos_each) = match micros_len {
+        None => (rest.len(), 1),
+        Some(len) => (len.min(rest.len()), 1000),
     };
     let parts = match rest.get(..len)? {
         field if len == 8 => i64::from_ne_bytes(field.try_into().ok()?),
@@ -367,10 +355,10 @@ mod tests {
         let short = [1_700_000_000i32.to_ne_bytes(), 123_456i32.to_ne_bytes()].concat();
         let expected = Some(Duration::new(1_700_000_000, 123_456_000));
         for (data, len) in [(&padded, 4), (&whole, 8), (&short, 4), (&short, 8)] {
-            assert_eq!(clock(data, Unit::Micros { len }), expected, "{data:?} by {len}");
+            assert_eq!(clock(data, Some(len)), expected, "{data:?} by {len}");
         }
         for len in [4, 8] {
-            assert_eq!(clock(&whole[..15], Unit::Micros { len }), None);
+            assert_eq!(clock(&whole[..15], Some(len)), None);
         }
     }
 }
