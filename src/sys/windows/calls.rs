@@ -14,7 +14,7 @@ use windows_sys::Win32::Networking::WinSock::{
 
 use super::header::Header;
 use super::options::recv_msg_function;
-use super::{check, handle, last_error};
+use super::{check, handle};
 #[cfg(test)]
 use crate::sys::fault::{self, Call};
 use crate::sys::flags::Flags;
@@ -112,7 +112,7 @@ fn poll(socket: BorrowedSocket<'_>, events: i16, millis: i32) -> io::Result<i16>
     // SAFETY: `poll` is one writable WSAPOLLFD.
     match unsafe { WSAPoll(&mut poll, 1, millis) } {
         0.. => Ok(poll.revents),
-        _ => Err(last_error()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -20,17 +20,14 @@ unsafe impl Plain for Buffer {}
 
 impl Buffer {
     /// `len` bytes at `start`. A length beyond `u32::MAX` becomes `u32::MAX`, which the system rejects, too.
-    #[inline]
     pub(crate) fn new(start: *const u8, len: usize) -> Self {
         Self(WSABUF { len: len.try_into().unwrap_or(u32::MAX), buf: start.cast_mut() })
     }
 
-    #[inline]
     pub(crate) fn start(&self) -> *const u8 {
         self.0.buf
     }
 
-    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.0.len as usize
     }
@@ -51,7 +48,6 @@ unsafe impl Plain for Header {
 
 impl Header {
     /// Points at an address, or nowhere if `len` is 0.
-    #[inline]
     pub(crate) fn set_name(&mut self, name: *const u8, len: usize) {
         self.msg.name = if len == 0 { ptr::null_mut() } else { name.cast_mut().cast() };
         // At most the length of a `Name`, so the cast loses nothing.
@@ -63,49 +59,41 @@ impl Header {
         (self.msg.name.cast_const().cast(), self.name_len())
     }
 
-    #[inline]
     pub(crate) fn name_len(&self) -> usize {
         usize::try_from(self.msg.namelen).unwrap_or(0)
     }
 
-    #[inline]
     pub(crate) fn set_buffers(&mut self, first: *const Buffer, count: usize) {
         self.msg.lpBuffers = first.cast_mut().cast();
         // More than 4 billion buffers would take 64 GiB.
         self.msg.dwBufferCount = count as u32;
     }
 
-    #[inline]
     pub(crate) fn buffers(&self) -> (*const Buffer, usize) {
         (self.msg.lpBuffers.cast_const().cast(), self.msg.dwBufferCount as usize)
     }
 
     /// Points at control data, or nowhere if `len` is 0.
-    #[inline]
     pub(crate) fn set_control(&mut self, control: *const u8, len: usize) {
         let start = if len == 0 { ptr::null_mut() } else { control.cast_mut() };
         // A control buffer is a few hundred bytes.
         self.msg.Control = WSABUF { len: len as u32, buf: start };
     }
 
-    #[inline]
     pub(crate) fn control(&self) -> (*const u8, usize) {
         (self.msg.Control.buf, self.msg.Control.len as usize)
     }
 
-    #[inline]
     pub(crate) fn clear_result(&mut self) {
         (self.received, self.msg.dwFlags) = (0, 0);
     }
 
     /// Bytes of the received message.
-    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.received as usize
     }
 
     /// What the system reported about a received message.
-    #[inline]
     pub(crate) fn result(&self) -> RecvResult {
         RecvResult {
             len: self.len(),

@@ -23,8 +23,5 @@ pub(crate) fn is_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> boo
     unrelated
 }
 
-/// Whether a send returned such an error.
-#[cold]
-pub(crate) fn may_be_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
-    is_unrelated(socket, error)
-}
+// A send returns such an error, too.
+pub(crate) use self::is_unrelated as may_be_unrelated;

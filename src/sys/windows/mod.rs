@@ -26,22 +26,15 @@ use std::time::Duration;
 use windows_sys::Win32::Networking::WinSock::SOCKET;
 
 /// The socket as the system calls take it.
-#[inline]
 fn handle(socket: BorrowedSocket<'_>) -> SOCKET {
     use std::os::windows::io::AsRawSocket;
     // Both types are as wide as a pointer.
     socket.as_raw_socket() as SOCKET
 }
 
-#[inline]
-fn last_error() -> io::Error {
-    io::Error::last_os_error()
-}
-
 /// Turns the return value of the thread's last call into a result.
-#[inline]
 fn check(result: i32) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(last_error()) }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
