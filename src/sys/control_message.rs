@@ -154,18 +154,12 @@ pub(crate) struct Layout {
     pub(crate) data_offset: usize,
     /// Each message begins at a multiple of this.
     pub(crate) align: usize,
-    /// Whether the numbers of the header are big-endian.
-    pub(crate) big_endian: bool,
 }
 
 impl Layout {
     /// This platform's layout.
-    pub(crate) const NATIVE: Self = Self {
-        len_bytes: CMSG_LEN_BYTES,
-        data_offset: CMSG_DATA_OFFSET,
-        align: CMSG_ALIGN,
-        big_endian: cfg!(target_endian = "big"),
-    };
+    pub(crate) const NATIVE: Self =
+        Self { len_bytes: CMSG_LEN_BYTES, data_offset: CMSG_DATA_OFFSET, align: CMSG_ALIGN };
 
     /// Bytes of a message with `payload` bytes of payload, padding included (`CMSG_SPACE`).
     #[inline(always)]
@@ -177,8 +171,7 @@ impl Layout {
     /// Reads a C int at `at`. `None` beyond the end.
     #[inline(always)]
     pub(crate) fn read_int(self, bytes: &[u8], at: usize) -> Option<i32> {
-        let raw = *bytes.get(at..)?.first_chunk::<4>()?;
-        Some(if self.big_endian { i32::from_be_bytes(raw) } else { i32::from_le_bytes(raw) })
+        Some(i32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
     }
 
     /// Reads `cmsg_len` at the start of `bytes`. A length beyond `usize` becomes `usize::MAX`, which no buffer holds.
@@ -188,15 +181,12 @@ impl Layout {
             // A negative int is over 2 GiB as a socklen_t, which no buffer holds either.
             return self.read_int(bytes, 0).map(|len| usize::try_from(len).unwrap_or(usize::MAX));
         }
-        let raw = *bytes.first_chunk::<8>()?;
-        let len = if self.big_endian { u64::from_be_bytes(raw) } else { u64::from_le_bytes(raw) };
-        Some(usize::try_from(len).unwrap_or(usize::MAX))
+        Some(usize::try_from(u64::from_ne_bytes(*bytes.first_chunk()?)).unwrap_or(usize::MAX))
     }
 
     /// Writes a C int at `at`; the caller has checked the bounds.
     pub(crate) fn write_int(self, bytes: &mut [u8], at: usize, value: i32) {
-        let raw = if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
-        bytes[at..at + 4].copy_from_slice(&raw);
+        bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
 
     /// Writes `cmsg_len` at the start of `bytes`; the caller has checked the bounds.
@@ -205,9 +195,7 @@ impl Layout {
             // A control buffer is a few hundred bytes, so the length fits an int.
             return self.write_int(bytes, 0, i32::try_from(len).unwrap_or(i32::MAX));
         }
-        let wide = len as u64;
-        let raw = if self.big_endian { wide.to_be_bytes() } else { wide.to_le_bytes() };
-        bytes[..8].copy_from_slice(&raw);
+        bytes[..8].copy_from_slice(&(len as u64).to_ne_bytes());
     }
 }
 

@@ -93,7 +93,7 @@ macro_rules! system {
 
 /// `_ALIGN`, or `__DARWIN_ALIGN32`, after a `cmsghdr` of 12 bytes.
 const fn layout(data_offset: usize, align: usize) -> Layout {
-    Layout { len_bytes: 4, data_offset, align, big_endian: Layout::NATIVE.big_endian }
+    Layout { len_bytes: 4, data_offset, align }
 }
 
 system!(apple: apple, super::super::layout(12, 4), 4);
