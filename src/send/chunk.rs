@@ -11,7 +11,7 @@ use crate::send::msg::SendMsg;
 pub(crate) const CHUNK: usize = 256;
 
 /// Memory for a chunk. Uninitialised, since writing empty messages takes as long as sending a datagram.
-pub(crate) type Chunk<'m, const N: usize = CHUNK> = [MaybeUninit<SendMsg<'m>>; N];
+pub(crate) type Chunk<'m> = [MaybeUninit<SendMsg<'m>>; CHUNK];
 
 pub(crate) const fn empty<'m>() -> Chunk<'m> {
     [const { MaybeUninit::uninit() }; CHUNK]
@@ -19,8 +19,8 @@ pub(crate) const fn empty<'m>() -> Chunk<'m> {
 
 /// Writes messages from the start of `chunk`, at most `max`, and returns them.
 #[inline]
-pub(crate) fn fill<'r, 'm, const N: usize>(
-    chunk: &'r mut Chunk<'m, N>,
+pub(crate) fn fill<'r, 'm>(
+    chunk: &'r mut Chunk<'m>,
     max: usize,
     msgs: &mut impl Iterator<Item = SendMsg<'m>>,
 ) -> &'r [SendMsg<'m>] {
@@ -29,35 +29,7 @@ pub(crate) fn fill<'r, 'm, const N: usize>(
         place.write(msg);
         len += 1;
     }
-    // SAFETY: the loop has initialised the first `len`.
-    unsafe { written(chunk, len) }
-}
-
-/// Writes `msg(0)`, `msg(1)` and so on, `count` messages but at most a chunk, and returns them.
-#[inline]
-pub(crate) fn fill_by<'r, 'm>(
-    chunk: &'r mut Chunk<'m>,
-    count: usize,
-    mut msg: impl FnMut(usize) -> SendMsg<'m>,
-) -> &'r [SendMsg<'m>] {
-    let count = count.min(CHUNK);
-    for (i, place) in chunk[..count].iter_mut().enumerate() {
-        place.write(msg(i));
-    }
-    // SAFETY: the loop has initialised the first `count`.
-    unsafe { written(chunk, count) }
-}
-
-/// The first messages of a chunk. A `SendMsg` is `Copy`: it needs no drop.
-///
-/// # Safety
-///
-/// The first `len` are initialised.
-unsafe fn written<'r, 'm, const N: usize>(
-    chunk: &'r Chunk<'m, N>,
-    len: usize,
-) -> &'r [SendMsg<'m>] {
-    // SAFETY: the caller has initialised the first `len`, and the slice checks that the chunk has as many.
+    // SAFETY: the loop has initialised the first `len`. A `SendMsg` is `Copy`: it needs no drop.
     unsafe { slice::from_raw_parts(chunk[..len].as_ptr().cast(), len) }
 }
 
@@ -75,11 +47,6 @@ mod tests {
             let filled = fill(&mut chunk, max, &mut msgs);
             assert_eq!(filled.len(), written, "{offered} offered, at most {max}");
             assert!(filled.iter().all(|msg| msg.len() == 1));
-        }
-        for (count, written) in [(0, 0), (2, 2), (2 * CHUNK, CHUNK)] {
-            let filled = fill_by(&mut chunk, count, |_| SendMsg::new(b"yy"));
-            assert_eq!(filled.len(), written, "{count} asked for");
-            assert!(filled.iter().all(|msg| msg.len() == 2));
         }
     }
 }

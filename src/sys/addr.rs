@@ -4,12 +4,34 @@ mod codec;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::Path;
 
 pub(super) use codec::NAME_LEN;
 use codec::decode;
 pub(crate) use codec::{Name, decode_addr, decode_unix, encode as encode_addr, encode_unix};
 
-use super::unix_addr::UnixAddr;
+/// The address of a Unix socket: the source of a received datagram, or the destination of a message.
+///
+/// The source of a received datagram borrows the memory it was received into.
+///
+/// ```
+/// # #[cfg(unix)] {
+/// use mmsg::UnixAddr;
+/// use std::path::Path;
+/// let addr = UnixAddr::Path(Path::new("/run/metrics.sock"));
+/// assert_ne!(addr, UnixAddr::Unnamed);
+/// # }
+/// ```
+#[doc(alias = "sockaddr_un")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnixAddr<'a> {
+    /// No name: nobody can send to this socket.
+    Unnamed,
+    /// A path in the file system.
+    Path(&'a Path),
+    /// A name in Linux's abstract namespace, without the leading zero byte. Any bytes are valid.
+    Abstract(&'a [u8]),
+}
 
 /// The bytes of an address, or none.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
-use super::unix_addr::UnixAddr;
+use super::addr::UnixAddr;
 
 /// Where a message goes.
 #[derive(Clone, Copy, Debug, Eq)]

@@ -32,7 +32,6 @@ mod headers;
 mod message;
 pub(crate) mod numbers;
 mod retry;
-mod unix_addr;
 mod zeroed;
 
 use std::io;
@@ -53,6 +52,7 @@ use self::windows as native;
 #[cfg(not(any(unix, windows)))]
 compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
 
+pub use self::addr::UnixAddr;
 pub(crate) use self::addr::{Name, RawAddr, decode_addr, encode_addr};
 pub(crate) use self::buffers::RecvBuffers;
 pub(crate) use self::control_message::Layout;
@@ -72,7 +72,6 @@ pub(crate) use self::native::{has_error, has_space, stays_writable};
 pub(crate) use self::numbers::{MAX_BATCH, MAX_SEGMENTS};
 pub use self::retry::Backend;
 pub(crate) use self::retry::{recv, send};
-pub use self::unix_addr::UnixAddr;
 
 /// Sets an option that is an `int`.
 ///

@@ -258,7 +258,7 @@ impl Half {
         if self.order.is_empty() {
             return &self.messages[self.first..][..count];
         }
-        chunk::fill_by(chunk, count, |i| self.messages[self.place(i)])
+        chunk::fill(chunk, count, &mut (0..count).map(|i| self.messages[self.place(i)]))
     }
 
     /// The place of the `i`th datagram to send among the messages.

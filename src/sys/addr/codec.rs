@@ -16,8 +16,8 @@ use std::ffi::OsStr;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::path::Path;
 
+use super::UnixAddr;
 use crate::sys::numbers;
-use crate::sys::unix_addr::UnixAddr;
 
 /// Memory for one address of any datagram socket. A `sockaddr_un` has 110 bytes, and Linux returns one more for a path that
 /// fills it (unix(7), BUGS). The kernel writes at most `msg_namelen` bytes, and needs no alignment.
