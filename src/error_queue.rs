@@ -56,7 +56,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket, Flags};
 /// # Errors
 ///
 /// The system's error. `Unsupported`, and nothing is taken from the socket, if it has no error queue:
-/// Linux and Android have it, for UDP, TCP, ICMP and raw sockets.
+/// Linux and Android have it, for UDP, ICMP and raw sockets.
 #[doc(alias("MSG_ERRQUEUE", "IP_RECVERR"))]
 pub fn drain_errors(
     socket: &(impl AsSocket + ?Sized),
@@ -65,7 +65,7 @@ pub fn drain_errors(
     let socket = sys::borrow(socket);
     // A socket without an error queue would ignore the flag and return its data.
     if !sys::has_error_queue(socket)? {
-        let reason = "this socket has no error queue: Linux and Android have one for UDP, TCP, ICMP and raw sockets";
+        let reason = "this socket has no error queue: Linux and Android have one for UDP, ICMP and raw sockets";
         return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
     }
     let mut done = 0;
@@ -97,6 +97,6 @@ fn drain_once(socket: BorrowedSocket<'_>, reports: &mut [Report]) -> io::Result<
     let mut each = |i, message: Message<'_>| reports[i] = Report::decode(&message);
     match arena::with(|arena| arena.recv_slices(socket, buffers, flags, &mut each)) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-        result => result.map(|received| received.count),
+        result => result,
     }
 }

@@ -3,9 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use socket2::{SockRef, Type};
-
-use crate::sys::{self, AsSocket, BorrowedSocket, numbers};
+use crate::sys::{self, AsSocket, numbers};
 
 /// The clock of a socket's transmit times (`SO_TXTIME`, Linux 4.19).
 ///
@@ -25,21 +23,16 @@ pub enum TransmitClock {
 }
 
 impl TransmitClock {
-    /// Makes this the clock of [`SendMeta::transmit_time`](crate::SendMeta::transmit_time) on the
-    /// socket. Needs `CAP_NET_ADMIN` for all but the monotonic clock.
+    /// Makes this the clock of [`SendMeta::transmit_time`](crate::SendMeta::transmit_time) on the socket. Linux accepts it on
+    /// every socket; UDP, raw and packet sockets obey it. Needs `CAP_NET_ADMIN` for all but the monotonic clock.
     ///
     /// # Errors
     ///
-    /// `Unsupported` if the platform or the type of socket has no transmit times; else the system's
-    /// error.
+    /// `Unsupported` on platforms without transmit times; else the system's error.
     pub fn select(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<()> {
-        let socket = sys::borrow(socket);
-        if !has_transmit_times(socket)? {
-            return Err(unsupported("the socket does not support transmit times"));
-        }
         // `struct sock_txtime` without flags (include/uapi/linux/net_tstamp.h).
         let value = [self.number(), 0].map(i32::to_ne_bytes);
-        sys::set_option_bytes(socket, numbers::TXTIME, value.as_flattened())
+        sys::set_option_bytes(sys::borrow(socket), numbers::TXTIME, value.as_flattened())
     }
 
     /// The current time of this clock, since its start. Add a delay to make a transmit time.
@@ -63,9 +56,7 @@ impl TransmitClock {
     /// `Unsupported` on platforms without transmit times.
     #[doc(alias("clock_gettime", "CLOCK_MONOTONIC", "CLOCK_TAI"))]
     pub fn now(self) -> io::Result<Duration> {
-        if numbers::TXTIME.is_none() {
-            return Err(unsupported("this platform does not support transmit times"));
-        }
+        numbers::TXTIME.ok_or(io::ErrorKind::Unsupported)?;
         sys::clock_time(self.number())
     }
 
@@ -96,19 +87,4 @@ impl TransmitClock {
             Self::Tai => 11,
         }
     }
-}
-
-/// Whether the socket obeys transmit times. Setting the option does not tell: the kernel accepts it on every socket.
-fn has_transmit_times(socket: BorrowedSocket<'_>) -> io::Result<bool> {
-    let handle = SockRef::from(&socket);
-    if numbers::TXTIME.is_none() || handle.r#type()? == Type::STREAM {
-        return Ok(false);
-    }
-    let local = handle.local_addr()?;
-    let is_packet = numbers::PACKET_DOMAIN.is_some_and(|packet| local.domain() == packet.into());
-    Ok(is_packet || local.is_ipv4() || local.is_ipv6())
-}
-
-fn unsupported(reason: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, reason)
 }

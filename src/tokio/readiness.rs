@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use ::tokio::io::{Interest, Ready};
 use ::tokio::net::UdpSocket;
 
-use crate::sys::{AsSocket, numbers};
+use crate::sys::AsSocket;
 
 /// A socket of tokio: `UdpSocket`, and on Unix `UnixDatagram` and
 /// [`AsyncFd`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) around another non-blocking
@@ -50,9 +50,6 @@ impl Want {
 
 /// The readiness of a socket.
 pub trait Readiness: AsSocket + Sync + Sized {
-    /// Whether each socket of the type has an error queue.
-    const HAS_ERROR_QUEUE: bool = false;
-
     /// Makes `call` if tokio remembers this readiness, which must be a single one; else the result is `WouldBlock`. If the
     /// call returns `WouldBlock`, tokio forgets the readiness that was there before it.
     fn try_io(&self, want: Want, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize>;
@@ -78,10 +75,8 @@ pub trait Readiness: AsSocket + Sync + Sized {
 }
 
 macro_rules! impl_readiness {
-    ($socket:ty, $has_error_queue:expr) => {
+    ($socket:ty) => {
         impl Readiness for $socket {
-            const HAS_ERROR_QUEUE: bool = $has_error_queue;
-
             fn try_io(
                 &self,
                 want: Want,
@@ -101,9 +96,9 @@ macro_rules! impl_readiness {
     };
 }
 
-impl_readiness!(UdpSocket, numbers::ERROR_V4.is_some());
+impl_readiness!(UdpSocket);
 #[cfg(has_descriptors)]
-impl_readiness!(::tokio::net::UnixDatagram, false);
+impl_readiness!(::tokio::net::UnixDatagram);
 
 #[cfg(has_descriptors)]
 impl<T: std::os::fd::AsRawFd + Send + Sync> Readiness for ::tokio::io::unix::AsyncFd<T> {

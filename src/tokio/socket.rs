@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ::tokio::task::coop;
 use ::tokio::time;
 
-use super::readiness::{Readiness, TokioSocket};
+use super::readiness::TokioSocket;
 use super::waiter::SendWaiter;
 use super::{budget, send, wait};
 use crate::error_queue::{self, Report};
@@ -598,10 +598,8 @@ pub trait AsyncBatchSocket: Sync + Sized {
     ) -> impl Future<Output = io::Result<usize>> + Send {
         async move {
             let socket = self.tokio_socket();
-            if !Self::Socket::HAS_ERROR_QUEUE {
-                // Fails for a socket without an error queue, which would wait for ever.
-                error_queue::drain_errors(socket, &mut [])?;
-            }
+            // Fails for a socket without an error queue, which would wait for ever.
+            error_queue::drain_errors(socket, &mut [])?;
             if reports.is_empty() {
                 return Ok(0);
             }

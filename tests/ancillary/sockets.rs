@@ -8,8 +8,8 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use crate::common::linux::option;
 use crate::kit::{TIME_LIMIT, addr, skip, udp4};
+use mmsg::Ancillary;
 use mmsg::error_queue::{Report, drain_errors};
-use mmsg::{Ancillary, TransmitClock};
 use socket2::{Domain, Protocol, Socket, Type};
 
 const ALL: [(Ancillary, &str); 10] = [
@@ -54,7 +54,6 @@ struct Waiting {
     _peer: Option<OwnedFd>,
     expected: Vec<u8>,
     has_error_queue: bool,
-    has_transmit_times: bool,
 }
 
 impl Waiting {
@@ -91,7 +90,6 @@ fn sockets() -> Vec<Waiting> {
         _peer: peer,
         expected: data.to_vec(),
         has_error_queue: false,
-        has_transmit_times: false,
     };
     let mut all = Vec::new();
 
@@ -108,7 +106,7 @@ fn sockets() -> Vec<Waiting> {
     let udp = udp4();
     udp.send_to(data, addr(&udp)).expect("it is taken");
     let udp = of("UDP", udp.into(), None);
-    all.push(Waiting { has_error_queue: true, has_transmit_times: true, ..udp });
+    all.push(Waiting { has_error_queue: true, ..udp });
 
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("any port");
     let to = listener.local_addr().expect("it is bound");
@@ -116,19 +114,13 @@ fn sockets() -> Vec<Waiting> {
     let (far, _) = listener.accept().expect("it is connected");
     io::Write::write_all(&mut near, data).expect("there is space");
     wait(&far);
-    let tcp = of("TCP", far.into(), Some(near.into()));
-    all.push(Waiting { has_error_queue: true, ..tcp });
+    all.push(of("TCP", far.into(), Some(near.into())));
     let listener = of("TCP listener", listener.into(), None);
-    all.push(Waiting { has_error_queue: true, expected: Vec::new(), ..listener });
+    all.push(Waiting { expected: Vec::new(), ..listener });
 
     all.extend(privileged().into_iter().flatten().map(|(name, socket, expected)| {
-        let raw = name.starts_with("raw");
-        Waiting {
-            expected,
-            has_error_queue: raw,
-            has_transmit_times: raw || name == "packet",
-            ..of(name, socket.into(), None)
-        }
+        let has_error_queue = name.starts_with("raw");
+        Waiting { expected, has_error_queue, ..of(name, socket.into(), None) }
     }));
     all
 }
@@ -250,25 +242,8 @@ fn values(socket: &OwnedFd, asked: Ancillary) -> Vec<i32> {
 
 #[test]
 fn send_timestamps_need_an_error_queue() {
-    for waiting in sockets().iter().filter(|waiting| waiting.name != "TCP listener") {
+    for waiting in sockets() {
         let taken = Ancillary::SEND_TIMESTAMP.enable(&waiting.socket).expect("a socket");
         assert_eq!(taken != Ancillary::NONE, waiting.has_error_queue, "{}", waiting.name);
     }
-}
-
-#[test]
-fn a_transmit_clock_needs_a_socket_with_transmit_times() {
-    for waiting in sockets() {
-        let selected = TransmitClock::Monotonic.select(&waiting.socket);
-        match waiting.has_transmit_times {
-            true => selected.expect(waiting.name),
-            false => {
-                let error = selected.expect_err("no datagram of it is sent by a clock");
-                assert_eq!(error.kind(), ErrorKind::Unsupported, "{}", waiting.name);
-            }
-        }
-        waiting.check();
-    }
-    let file = std::fs::File::open("/dev/null").expect("it is there");
-    assert!(TransmitClock::Monotonic.select(&file).is_err(), "no socket at all");
 }

@@ -102,8 +102,6 @@ pub(crate) const V4_RULES: V4Rules = V4Rules { source: SourceRule::Allowed, repo
 
 /// The used and maximum memory of a socket's buffers.
 pub(crate) const MEMINFO: Option<OptionName> = None;
-/// A socket's protocol, an `int`.
-pub(crate) const PROTOCOL: Option<OptionName> = None;
 
 /// Whether datagrams may be fragmented.
 pub(crate) const FRAGMENTATION_V4: Option<OptionName> = None;
@@ -121,12 +119,6 @@ pub(crate) const SEND_BUFFER_FORCED: Option<OptionName> = None;
 pub(crate) const BUFFER_FACTOR: usize = 1;
 /// Bytes per second, an `unsigned long`.
 pub(crate) const MAX_PACING_RATE: Option<OptionName> = None;
-
-/// Protocols whose sockets have an error queue.
-pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[];
-
-/// The address family of packet sockets.
-pub(crate) const PACKET_DOMAIN: Option<i32> = None;
 
 /// The errors that the kernel returns for ICMP messages.
 pub(crate) const ICMP_ERRORS: &[i32] = &[];

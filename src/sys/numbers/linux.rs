@@ -87,7 +87,6 @@ pub(crate) const ICMP_ERRORS: &[i32] = &[
 ];
 /// `SO_MEMINFO`
 pub(crate) const MEMINFO: Option<OptionName> = socket_option(55, 0x39);
-pub(crate) const PROTOCOL: Option<OptionName> = Some((SOCKET, libc::SO_PROTOCOL));
 
 pub(crate) const FRAGMENTATION_V4: Option<OptionName> = Some((IP, libc::IP_MTU_DISCOVER));
 pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, libc::IPV6_MTU_DISCOVER));
@@ -104,14 +103,3 @@ pub(crate) const SEND_BUFFER_FORCED: Option<OptionName> = Some((SOCKET, libc::SO
 pub(crate) const BUFFER_FACTOR: usize = 2;
 /// `SO_MAX_PACING_RATE`
 pub(crate) const MAX_PACING_RATE: Option<OptionName> = socket_option(47, 0x31);
-
-/// Protocols that heed `MSG_ERRQUEUE`, as raw sockets do (callers of `ip_recv_error` and `inet_recv_error` in the kernel).
-pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[
-    libc::IPPROTO_UDP,
-    libc::IPPROTO_UDPLITE,
-    libc::IPPROTO_TCP,
-    libc::IPPROTO_ICMP,
-    libc::IPPROTO_ICMPV6,
-];
-
-pub(crate) const PACKET_DOMAIN: Option<i32> = Some(libc::AF_PACKET);

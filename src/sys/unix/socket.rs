@@ -7,7 +7,6 @@ use socket2::{SockRef, Type};
 pub use std::os::fd::AsFd as AsSocket;
 pub(crate) use std::os::fd::BorrowedFd as BorrowedSocket;
 
-use super::cmsg::option;
 use crate::sys::message::{Families, Rejection};
 use crate::sys::numbers;
 
@@ -18,7 +17,7 @@ pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
     let local = handle.local_addr()?;
     let v6 = local.is_ipv6();
     // A raw IPv6 socket receives only IPv6, whatever IPV6_V6ONLY says.
-    let both = v6 && !is_raw(&handle)? && !handle.only_v6()?;
+    let both = v6 && handle.r#type()? != Type::RAW && !handle.only_v6()?;
     Ok(Families { v4: local.is_ipv4() || both, v6 })
 }
 
@@ -32,18 +31,12 @@ pub(crate) fn waits(socket: BorrowedSocket<'_>) -> Option<bool> {
 #[cold]
 pub(crate) fn has_error_queue(socket: BorrowedSocket<'_>) -> io::Result<bool> {
     let handle = SockRef::from(&socket);
-    if numbers::ERROR_V4.is_none() || !is_internet(&handle)? {
-        return Ok(false);
-    }
-    Ok(is_raw(&handle)? || numbers::WITH_ERROR_QUEUE.contains(&option(socket, numbers::PROTOCOL)?))
+    let is_of_messages = [Type::DGRAM, Type::RAW].contains(&handle.r#type()?);
+    Ok(numbers::ERROR_V4.is_some() && is_of_messages && is_internet(&handle)?)
 }
 
 fn is_internet(socket: &SockRef<'_>) -> io::Result<bool> {
     socket.local_addr().map(|local| local.is_ipv4() || local.is_ipv6())
-}
-
-fn is_raw(socket: &SockRef<'_>) -> io::Result<bool> {
-    Ok(socket.r#type()? == Type::from(libc::SOCK_RAW))
 }
 
 /// Borrows the socket.
