@@ -10,7 +10,7 @@ use crate::recv::msg::{self, RecvMsg};
 use crate::send::coalesce::{GsoBatch, Segmenting};
 use crate::send::msg::SendMsg;
 use crate::send::prepare::prepare;
-use crate::sys::{self, BorrowedSocket, Flags, MAX_BATCH, Received, RecvStorage, SendStorage};
+use crate::sys::{self, BorrowedSocket, Flags, MAX_BATCH, RecvStorage, SendStorage};
 
 /// The maximum bytes of payload that one call copies; a call with more to copy ends with a count. The copies stay in the
 /// processor's cache until the kernel reads them.
@@ -95,13 +95,14 @@ impl MmsgBuf {
     ///
     /// The errors of `BatchSocket::recv_batch`.
     #[doc(alias = "ReadBatch")]
+    #[inline]
     pub fn recv(
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &mut [RecvMsg<'_>],
         flags: Flags,
     ) -> io::Result<usize> {
-        self.recv_on(socket, msgs, flags).map(|received| received.count)
+        msg::recv(&mut self.recv, socket, msgs, flags)
     }
 
     /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch). Returns how many the kernel
@@ -111,6 +112,7 @@ impl MmsgBuf {
     ///
     /// The errors of `BatchSocket::send_batch`. `InvalidInput` with [`Flags::PEEK`], before the call.
     #[doc(alias = "WriteBatch")]
+    #[inline]
     pub fn send(
         &mut self,
         socket: BorrowedSocket<'_>,
@@ -120,17 +122,11 @@ impl MmsgBuf {
         if flags.contains(Flags::PEEK) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "PEEK is for receives"));
         }
-        self.send_on(socket, msgs, flags)
-    }
-
-    #[inline]
-    pub(crate) fn recv_on(
-        &mut self,
-        socket: BorrowedSocket<'_>,
-        msgs: &mut [RecvMsg<'_>],
-        flags: Flags,
-    ) -> io::Result<Received> {
-        msg::recv(&mut self.recv, socket, msgs, flags)
+        let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
+        self.send.reserve(msgs.len(), 0)?;
+        let mut headers = self.send.begin();
+        prepare(&mut headers, &mut self.batches, socket, msgs, None)?;
+        sys::send(socket, headers.prepared(), flags)
     }
 
     /// Receives a message into each buffer, and calls `each` with the index and the message of each that came.
@@ -141,37 +137,23 @@ impl MmsgBuf {
         buffers: &mut [IoSliceMut<'_>],
         flags: Flags,
         each: &mut dyn FnMut(usize, Message<'_>),
-    ) -> io::Result<Received> {
+    ) -> io::Result<usize> {
         let offered = buffers.len().min(flags.max_recv());
         self.recv.reserve(offered)?;
         let mut headers = self.recv.begin();
         for buffer in &mut buffers[..offered] {
             headers.push_slice(buffer);
         }
-        let received = sys::recv(socket, headers.prepared(), flags)?;
-        for (i, buffer) in buffers[..received.count].iter().enumerate() {
+        let count = sys::recv(socket, headers.prepared(), flags)?.count;
+        for (i, buffer) in buffers[..count].iter().enumerate() {
             let result = self.recv.result(i);
             let (source, control) = (self.recv.source(i, &result), self.recv.control(i, &result));
             let mut meta = None;
             RecvMeta::decode(control, &mut meta);
             let meta = meta.as_ref().unwrap_or(&RecvMeta::NONE);
-            each(i, Message::new(buffer, &result, Origin::new(source, meta), control));
+            each(i, Message::new(buffer, &result, Origin { source, meta }, control));
         }
-        Ok(received)
-    }
-
-    #[inline]
-    pub(crate) fn send_on(
-        &mut self,
-        socket: BorrowedSocket<'_>,
-        msgs: &[SendMsg<'_>],
-        flags: Flags,
-    ) -> io::Result<usize> {
-        let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
-        self.send.reserve(msgs.len(), 0)?;
-        let mut headers = self.send.begin();
-        prepare(&mut headers, &mut self.batches, socket, msgs, None)?;
-        sys::send(socket, headers.prepared(), flags)
+        Ok(count)
     }
 
     /// Sends messages as GSO batches, by one system call.
@@ -250,7 +232,7 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         let msg = SendMsg::to(socket.local_addr().expect("it is bound"), b"");
         arena
-            .send_on(sys::borrow(&socket), &vec![msg; messages], Flags::NONE)
+            .send(sys::borrow(&socket), &vec![msg; messages], Flags::NONE)
             .expect("loopback takes them");
     }
 

@@ -56,6 +56,14 @@ macro_rules! counters {
             pub(super) fn snapshot(&self) -> Counters {
                 Counters { $($name: self.$name.load(Ordering::Relaxed)),* }
             }
+
+            /// Adds the counts of a call. Skips the atomic operation for those that are 0.
+            #[inline]
+            pub(super) fn add(&self, call: &Counters) {
+                $(if call.$name > 0 {
+                    self.$name.fetch_add(call.$name, Ordering::Relaxed);
+                })*
+            }
         }
     };
 }
@@ -95,77 +103,46 @@ counters! {
     truncated,
 }
 
-/// Adds `n` to a counter. Skips the atomic operation if `n` is 0.
-#[inline]
-pub(super) fn add(counter: &AtomicU64, n: usize) {
-    if n > 0 {
-        counter.fetch_add(n as u64, Ordering::Relaxed);
-    }
-}
-
 impl AtomicCounters {
     /// Counts a call and the headers that the kernel took. Returns the number of messages in these headers.
     #[inline]
     pub(super) fn sent(&self, batches: &[GsoBatch]) -> usize {
-        let (mut messages, mut datagrams, mut bytes) = (0, 0, 0);
-        let (mut segmented, mut segments) = (0, 0);
+        let (mut call, mut messages) = (Counters { send_calls: 1, ..Counters::default() }, 0);
         for batch in batches {
             messages += batch.messages;
-            bytes += batch.bytes;
-            match batch.is_segmented() {
-                true => (segmented, segments) = (segmented + 1, segments + batch.datagrams()),
-                false => datagrams += 1,
+            let datagrams = batch.datagrams() as u64;
+            call.sent += datagrams;
+            call.sent_bytes += batch.bytes as u64;
+            if batch.is_segmented() {
+                call.sent_batches += 1;
+                call.sent_segments += datagrams;
             }
         }
-        add(&self.sent, datagrams + segments);
-        add(&self.sent_bytes, bytes);
-        add(&self.send_calls, 1);
-        add(&self.sent_batches, segmented);
-        add(&self.sent_segments, segments);
+        self.add(&call);
         messages
     }
 
     /// Counts a call and what it received.
     #[inline]
-    pub(super) fn received(&self, totals: &RecvTotals) {
-        add(&self.received, totals.datagrams + totals.segments);
-        add(&self.received_bytes, totals.bytes);
-        add(&self.receive_calls, 1);
-        add(&self.received_coalesced, totals.coalesced);
-        add(&self.received_segments, totals.segments);
-        add(&self.truncated, totals.truncated);
+    pub(super) fn received(&self, totals: Counters) {
+        self.add(&Counters { receive_calls: 1, ..totals });
     }
 }
 
-/// The totals of one receive.
-#[derive(Default)]
-pub(super) struct RecvTotals {
-    /// Datagrams that came as single messages.
-    datagrams: usize,
-    bytes: usize,
-    coalesced: usize,
-    segments: usize,
-    truncated: usize,
-}
-
-impl RecvTotals {
-    /// Adds a message.
+impl Counters {
+    /// Counts a received message of `len` bytes, of which `message` may be only the first buffer.
     #[inline]
-    pub(super) fn add(&mut self, message: &Message<'_>) {
-        self.add_msg(message, message.len(), message.truncated());
-    }
-
-    /// Adds a message of which `message` may be only the first buffer.
-    #[inline]
-    pub(super) fn add_msg(&mut self, message: &Message<'_>, len: usize, truncated: bool) {
-        self.bytes += len;
-        self.truncated += usize::from(truncated);
+    pub(super) fn count(&mut self, message: &Message<'_>, len: usize, truncated: bool) {
+        self.received_bytes += len as u64;
+        self.truncated += u64::from(truncated);
         if message.meta().segment_size.is_none() {
-            self.datagrams += 1;
-        } else {
-            self.coalesced += 1;
-            self.segments += message.datagrams().len();
+            self.received += 1;
+            return;
         }
+        let segments = message.datagrams().len() as u64;
+        self.received += segments;
+        self.received_coalesced += 1;
+        self.received_segments += segments;
     }
 }
 
@@ -192,7 +169,7 @@ mod tests {
     fn the_iterator_has_every_field_by_its_name() {
         let running = AtomicCounters::default();
         running.sent(&[GsoBatch { messages: 3, bytes: 7, segment: 3 }, GsoBatch::single(5)]);
-        add(&running.unsent, 9);
+        running.add(&Counters { unsent: 9, ..Counters::default() });
         let counters = running.snapshot();
         assert_eq!((counters.sent, counters.sent_batches, counters.sent_segments), (4, 1, 3));
         let pairs: Vec<_> =

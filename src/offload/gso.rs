@@ -8,7 +8,6 @@ use std::io;
 use std::mem;
 use std::sync::atomic::Ordering;
 
-use super::counters::add;
 use super::state::{MAX_PAYLOAD, OffloadState};
 use crate::arena::MmsgBuf;
 use crate::events;
@@ -181,7 +180,7 @@ impl Call<'_> {
             }
             Rejection::Size => &counters.rejected_size,
         };
-        add(counter, 1);
+        counter.fetch_add(1, Ordering::Relaxed);
         events::gso_rejected(&error, segment, cause == Rejection::Unsupported);
     }
 
@@ -247,7 +246,7 @@ impl Call<'_> {
                 };
             }
             if taken == 0 {
-                add(&self.state.counters.unsent, all - sent);
+                self.state.counters.unsent.fetch_add((all - sent) as u64, Ordering::Relaxed);
                 return Offered { messages: 1, end: End::Full };
             }
             sent += taken;

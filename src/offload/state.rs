@@ -3,7 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::counters::{AtomicCounters, Counters, RecvTotals};
+use super::counters::{AtomicCounters, Counters};
 use super::status::{GsoStatus, Status};
 use crate::arena;
 use crate::recv::batch::RecvBatch;
@@ -11,7 +11,7 @@ use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::socket::BatchSocket;
-use crate::sys::{self, AsSocket, BorrowedSocket, Flags, MAX_BATCH, Received, numbers};
+use crate::sys::{self, AsSocket, BorrowedSocket, Flags, MAX_BATCH, numbers};
 
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
 pub(super) const MAX_PAYLOAD: usize = 65_535 - 8;
@@ -223,15 +223,15 @@ sys::impl_as_socket!(['a] SocketWithState<'a>, |both| both.socket);
 
 impl SocketWithState<'_> {
     /// Receives into the free slots, and counts what came.
-    fn add_to(&self, batch: &mut RecvBatch, flags: Flags) -> io::Result<Received> {
+    fn add_to(&self, batch: &mut RecvBatch, flags: Flags) -> io::Result<usize> {
         self.state.check_capacity(|| (batch.slots() > 0).then(|| batch.slot_len()))?;
         let before = batch.message_count();
         let result = batch.recv(self.socket, flags);
-        let mut totals = RecvTotals::default();
+        let mut totals = Counters::default();
         // `messages().skip(before)` would decode each message before.
         let added = (before..batch.message_count()).filter_map(|i| batch.message(i));
-        added.for_each(|message| totals.add(&message));
-        self.state.counters.received(&totals);
+        added.for_each(|message| totals.count(&message, message.len(), message.truncated()));
+        self.state.counters.received(totals);
         result
     }
 }
@@ -240,13 +240,12 @@ impl BatchSocket for SocketWithState<'_> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         let smallest = || msgs.iter().take(MAX_BATCH).map(RecvMsg::coalesced_capacity).min();
         self.state.check_capacity(smallest)?;
-        let result = arena::with(|arena| arena.recv_on(self.socket, msgs, Flags::NONE));
-        let mut totals = RecvTotals::default();
-        let count = result.as_ref().map_or(0, |received| received.count);
-        let received = msgs.iter().take(count);
-        received.for_each(|msg| totals.add_msg(&msg.message(), msg.len(), msg.truncated()));
-        self.state.counters.received(&totals);
-        result.map(|received| received.count)
+        let result = arena::with(|arena| arena.recv(self.socket, msgs, Flags::NONE));
+        let mut totals = Counters::default();
+        let received = msgs.iter().take(*result.as_ref().unwrap_or(&0));
+        received.for_each(|msg| totals.count(&msg.message(), msg.len(), msg.truncated()));
+        self.state.counters.received(totals);
+        result
     }
 
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
@@ -255,11 +254,11 @@ impl BatchSocket for SocketWithState<'_> {
 
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.clear();
-        self.add_to(batch, Flags::NONE).map(|received| received.count)
+        self.add_to(batch, Flags::NONE)
     }
 
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        self.add_to(batch, Flags::DONT_WAIT).map(|received| received.count)
+        self.add_to(batch, Flags::DONT_WAIT)
     }
 
     fn recv_slices(
@@ -269,14 +268,14 @@ impl BatchSocket for SocketWithState<'_> {
     ) -> io::Result<usize> {
         let smallest = || buffers.iter().take(MAX_BATCH).map(|buffer| buffer.len()).min();
         self.state.check_capacity(smallest)?;
-        let mut totals = RecvTotals::default();
+        let mut totals = Counters::default();
         let mut count = |i, message: Message<'_>| {
-            totals.add(&message);
+            totals.count(&message, message.len(), message.truncated());
             each(i, message);
         };
         let result =
             arena::with(|arena| arena.recv_slices(self.socket, buffers, Flags::NONE, &mut count));
-        self.state.counters.received(&totals);
-        result.map(|received| received.count)
+        self.state.counters.received(totals);
+        result
     }
 }

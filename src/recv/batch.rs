@@ -186,7 +186,7 @@ impl RecvBatch {
     ///
     /// ```
     /// use mmsg::{BatchSocket, RecvBatch};
-    /// use std::io::ErrorKind::WouldBlock;
+    /// use std::{io::ErrorKind::WouldBlock, thread, time::Duration};
     /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// socket.set_nonblocking(true)?;
@@ -196,7 +196,10 @@ impl RecvBatch {
     ///     match socket.recv_into(&mut batch) {
     ///         Ok(_) => batch.iter().for_each(|datagram| println!("{} bytes", datagram.len())),
     ///         Err(error) if error.kind() == WouldBlock => break,
-    ///         Err(error) => eprintln!("{error}"),
+    ///         Err(error) => {
+    ///             eprintln!("receive: {error}");
+    ///             thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
+    ///         }
     ///     }
     ///     if batch.drained() {
     ///         break;
@@ -258,7 +261,7 @@ impl RecvBatch {
         let result = headers.result(i);
         let (source, control) = (headers.source(i, &result), headers.control(i, &result));
         let meta = self.metas[i].as_ref().unwrap_or(&RecvMeta::NONE);
-        Message::new(payload, &result, Origin::new(source, meta), control)
+        Message::new(payload, &result, Origin { source, meta }, control)
     }
 
     /// The datagrams of the last receive, in the order in which they were received.
@@ -298,7 +301,7 @@ impl RecvBatch {
         let (slots, headers) = self.slots.iter_mut();
         let messages = slots.take(len).zip(metas).enumerate().map(move |(i, (slot, meta))| {
             let (result, meta) = (headers.result(i), meta.as_ref().unwrap_or(&RecvMeta::NONE));
-            let origin = Origin::new(headers.source(i, &result), meta);
+            let origin = Origin { source: headers.source(i, &result), meta };
             DatagramsMut::new(&mut slot[..slot_len], &result, origin)
         });
         messages.flatten()
@@ -375,22 +378,18 @@ impl RecvBatch {
     ///
     /// The error of the first message; the batch is then unchanged.
     #[inline]
-    pub(crate) fn recv(
-        &mut self,
-        socket: BorrowedSocket<'_>,
-        flags: Flags,
-    ) -> io::Result<Received> {
+    pub(crate) fn recv(&mut self, socket: BorrowedSocket<'_>, flags: Flags) -> io::Result<usize> {
         self.drained = false;
         let offered = (self.slots() - self.len).min(MAX_RECV);
         let prepared = self.slots.prepared(self.len, offered);
-        let received = sys::recv(socket, prepared, flags)?;
+        let Received { count, drained } = sys::recv(socket, prepared, flags)?;
         let headers = self.slots.headers();
-        for i in self.len..self.len + received.count {
+        for i in self.len..self.len + count {
             RecvMeta::decode(headers.control(i, &headers.result(i)), &mut self.metas[i]);
         }
-        self.len += received.count;
-        self.drained = received.drained;
-        Ok(received)
+        self.len += count;
+        self.drained = drained;
+        Ok(count)
     }
 }
 

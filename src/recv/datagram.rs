@@ -9,17 +9,12 @@ use crate::sys::{RawAddr, UnixAddr};
 /// A message's source and metadata; borrowed, since both are large and metadata is often absent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin<'a> {
-    pub(super) source: RawAddr<'a>,
+    pub(crate) source: RawAddr<'a>,
     pub(crate) meta: &'a RecvMeta,
 }
 
 impl<'a> Origin<'a> {
     pub(crate) const NONE: Self = Self { source: RawAddr::NONE, meta: &RecvMeta::NONE };
-
-    #[inline(always)]
-    pub(crate) fn new(source: RawAddr<'a>, meta: &'a RecvMeta) -> Self {
-        Self { source, meta }
-    }
 
     /// The source's Internet address, unless it cannot be answered.
     pub(super) fn reply_addr(&self) -> Option<SocketAddr> {
@@ -188,17 +183,12 @@ pub(crate) use accessors;
 /// ```
 #[derive(Clone)]
 pub struct Datagram<'a> {
-    data: &'a [u8],
-    origin: Origin<'a>,
-    truncated: bool,
+    pub(super) data: &'a [u8],
+    pub(super) origin: Origin<'a>,
+    pub(super) truncated: bool,
 }
 
 impl<'a> Datagram<'a> {
-    #[inline(always)]
-    pub(crate) fn new(data: &'a [u8], origin: Origin<'a>, truncated: bool) -> Self {
-        Self { data, origin, truncated }
-    }
-
     accessors!();
 
     /// The bytes received.
@@ -236,17 +226,12 @@ impl<'a> Datagram<'a> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct DatagramMut<'a> {
-    data: &'a mut [u8],
-    origin: Origin<'a>,
-    truncated: bool,
+    pub(super) data: &'a mut [u8],
+    pub(super) origin: Origin<'a>,
+    pub(super) truncated: bool,
 }
 
 impl<'a> DatagramMut<'a> {
-    #[inline]
-    pub(crate) fn new(data: &'a mut [u8], origin: Origin<'a>, truncated: bool) -> Self {
-        Self { data, origin, truncated }
-    }
-
     accessors!();
 
     /// The bytes received.
@@ -288,7 +273,8 @@ impl<'a> DatagramMut<'a> {
     /// ```
     #[must_use]
     pub fn into_datagram(self) -> Datagram<'a> {
-        Datagram::new(self.data, self.origin, self.truncated)
+        let Self { data, origin, truncated } = self;
+        Datagram { data, origin, truncated }
     }
 }
 

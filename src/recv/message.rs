@@ -181,7 +181,7 @@ impl<'a> Iterator for Datagrams<'a> {
         let (len, truncated) = self.split.next(self.rest.len())?;
         let (data, rest) = self.rest.split_at(len);
         self.rest = rest;
-        Some(Datagram::new(data, self.origin, truncated))
+        Some(Datagram { data, origin: self.origin, truncated })
     }
 
     #[inline]
@@ -228,7 +228,7 @@ impl<'a> Iterator for DatagramsMut<'a> {
         let (len, truncated) = self.split.next(self.rest.len())?;
         let (data, rest) = mem::take(&mut self.rest).split_at_mut(len);
         self.rest = rest;
-        Some(DatagramMut::new(data, self.origin, truncated))
+        Some(DatagramMut { data, origin: self.origin, truncated })
     }
 }
 
@@ -301,7 +301,7 @@ mod tests {
         let mut name = RawAddr::NO_NAME;
         let len = encode_addr(&([127, 0, 0, 1], 53).into(), &mut name);
         let meta = RecvMeta { segment_size, ..RecvMeta::NONE };
-        let origin = Origin::new(RawAddr::new(&name, len), &meta);
+        let origin = Origin { source: RawAddr::new(&name, len), meta: &meta };
         check(Message::new(bytes, &result, origin, &[]), result, origin);
     }
 

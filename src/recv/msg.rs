@@ -11,8 +11,7 @@ use crate::ancillary::{ControlBuf, RecvMeta};
 use crate::recv::datagram::Origin;
 use crate::recv::message::{self, Message};
 use crate::sys::{
-    self, BorrowedSocket, Flags, Name, RawAddr, Received, RecvBuffers, RecvResult, RecvStorage,
-    encode_addr,
+    self, BorrowedSocket, Flags, Name, RawAddr, RecvBuffers, RecvResult, RecvStorage, encode_addr,
 };
 
 /// Memory for one message, and after a receive the message itself.
@@ -307,7 +306,7 @@ impl<'a> RecvMsg<'a> {
 
     #[inline]
     fn origin(&self) -> Origin<'_> {
-        Origin::new(self.source(), self.meta())
+        Origin { source: self.source(), meta: self.meta() }
     }
 
     /// Bytes of a coalesced message that fit: none into several buffers, since it could not be split there.
@@ -324,19 +323,19 @@ pub(crate) fn recv(
     socket: BorrowedSocket<'_>,
     msgs: &mut [RecvMsg<'_>],
     flags: Flags,
-) -> io::Result<Received> {
+) -> io::Result<usize> {
     let offered = msgs.len().min(flags.max_recv());
     storage.reserve(offered)?;
     let mut headers = storage.begin();
     for msg in &mut msgs[..offered] {
         headers.push(&mut msg.buffers)?;
     }
-    let received = sys::recv(socket, headers.prepared(), flags)?;
-    for (i, msg) in msgs[..received.count].iter_mut().enumerate() {
+    let count = sys::recv(socket, headers.prepared(), flags)?.count;
+    for (i, msg) in msgs[..count].iter_mut().enumerate() {
         // SAFETY: the call had these messages' buffers for its headers, in this order.
         unsafe { msg.read_back(storage, i) };
     }
-    Ok(received)
+    Ok(count)
 }
 
 /// Shows no payload.

@@ -24,23 +24,23 @@ use crate::sys::{self, BorrowedSocket, Flags};
 impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        arena::with(|arena| arena.recv_on(*self, msgs, Flags::NONE)).map(|received| received.count)
+        arena::with(|arena| arena.recv(*self, msgs, Flags::NONE))
     }
 
     #[inline]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        arena::with(|arena| arena.send_on(*self, msgs, Flags::NONE))
+        arena::with(|arena| arena.send(*self, msgs, Flags::NONE))
     }
 
     #[inline]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.clear();
-        batch.recv(*self, Flags::NONE).map(|received| received.count)
+        batch.recv(*self, Flags::NONE)
     }
 
     #[inline]
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.recv(*self, Flags::DONT_WAIT).map(|received| received.count)
+        batch.recv(*self, Flags::DONT_WAIT)
     }
 
     #[inline]
@@ -50,7 +50,6 @@ impl BatchSocket for BorrowedSocket<'_> {
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
         arena::with(|arena| arena.recv_slices(*self, buffers, Flags::NONE, each))
-            .map(|received| received.count)
     }
 }
 
