@@ -168,14 +168,6 @@ impl<'a> OpenHeader<'_, 'a> {
         self.headers.storage.headers.at(self.headers.len)
     }
 
-    #[inline]
-    fn set_buffer(&mut self, start: *const u8, len: usize) {
-        let (storage, i) = (&mut *self.headers.storage, self.headers.len);
-        *storage.iovecs.at(i) = Buffer::new(start, len);
-        let iovec = storage.iovecs.pointer(i);
-        storage.headers.at(i).set_buffers(iovec, 1);
-    }
-
     /// Bytes of payload that can still be copied.
     #[inline]
     pub(crate) fn copies_left(&self) -> usize {
@@ -198,11 +190,13 @@ impl<'a> OpenHeader<'_, 'a> {
     /// returns its length.
     #[inline(always)]
     pub(crate) fn copy_with(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) {
-        let (start, end) = (self.headers.copied, self.headers.storage.copies.len());
-        let len = fill(self.headers.storage.copies.range(start..end)).min(end - start);
-        self.headers.copied += len;
-        let copy = self.headers.storage.copies.pointer(start);
-        self.set_buffer(copy, len);
+        let SendHeaders { storage, len: i, copied, .. } = &mut *self.headers;
+        let SendStorage { headers, iovecs, copies, .. } = &mut **storage;
+        let (start, end) = (*copied, copies.len());
+        let len = fill(copies.range(start..end)).min(end - start);
+        *copied += len;
+        *iovecs.at(*i) = Buffer::new(copies.pointer(start), len);
+        headers.at(*i).set_buffers(iovecs.pointer(*i), 1);
     }
 
     /// Encodes control messages into the storage's memory. `encode` returns how many bytes it wrote.
