@@ -79,9 +79,13 @@ enum End {
 }
 
 impl End {
-    fn of_error(error: io::Error, header: Option<GsoBatch>) -> Self {
+    fn of_error(socket: BorrowedSocket<'_>, error: io::Error, header: Option<GsoBatch>) -> Self {
         use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
-        let of_header = ![WouldBlock, Interrupted, ConnectionRefused].contains(&error.kind());
+        // The call has been repeated for such an error already.
+        let may_be_icmp = sys::segmentation_rejected(&error).is_none()
+            && sys::may_be_unrelated_icmp(socket, &error);
+        let of_header =
+            ![WouldBlock, Interrupted, ConnectionRefused].contains(&error.kind()) && !may_be_icmp;
         match header {
             Some(batch) if of_header && batch.is_segmented() => Self::RejectedBatch(batch, error),
             _ => Self::OwnError(error),
@@ -110,7 +114,7 @@ impl Call<'_> {
         let messages = self.state.counters.sent(offered.sent);
         let end = match (msgs.get(messages), offered.error, offered.next) {
             (None, ..) => End::AllSent,
-            (_, Some(error), header) => End::of_error(error, header),
+            (_, Some(error), header) => End::of_error(self.socket, error, header),
             _ if messages == 0 => End::Full,
             (.., Some(batch)) if batch.is_segmented() => End::AtBatch(batch),
             (Some(msg), _, None) if explicit_segment_size(msg).is_some() => End::BeforeMessage,

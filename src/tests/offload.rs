@@ -68,6 +68,29 @@ fn stopped(
     fates
 }
 
+/// The datagrams of such a batch would each be tried as often again.
+#[cfg(mmsg_calls)]
+#[test]
+fn a_batch_that_the_system_refuses_with_an_icmp_error_is_reported_after_the_calls_of_a_datagram() {
+    let Some(net) = Net::new() else { return };
+    if crate::Ancillary::ERRORS.require(&net.near).is_err() {
+        return;
+    }
+    let batch = Batch::new(&RUNS);
+    let (msgs, headers) = (batch.msgs(&net), headers(&RUNS).len());
+    for (backend, code) in BACKENDS.into_iter().flat_map(|b| ICMP.map(|code| (b, code))) {
+        let is_rejection = REJECTIONS.iter().any(|(rejection, _)| *rejection == code);
+        if is_rejection || code == errno::ECONNREFUSED {
+            continue;
+        }
+        backend.make_process_default().unwrap();
+        fault::script([(send_call(backend, headers), Fate::Fail(code)); 17]);
+        assert_eq!(errno(net.near.send_batch(&msgs)), code, "{backend:?}");
+        assert_eq!(fault::finish().len(), 17, "{backend:?} {code}");
+        assert!(net.delivered().iter().all(Vec::is_empty), "{backend:?} {code}");
+    }
+}
+
 /// The datagrams of a rejected batch go one by one, here without an error.
 #[test]
 fn any_error_at_any_header_leaves_each_message_with_one_outcome() {
