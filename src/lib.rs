@@ -83,6 +83,7 @@
 //! ```
 //! # #[cfg(feature = "mio")] {
 //! use mmsg::{BatchSocket, RecvBatch};
+//! use std::{io::ErrorKind, thread, time::Duration};
 //! # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
 //! let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
 //! # client.send_to(b"hello", socket.local_addr()?)?;
@@ -94,8 +95,11 @@
 //! loop {
 //!     match socket.recv_into(&mut batch) {
 //!         Ok(_) => batch.iter().for_each(|datagram| println!("{} bytes", datagram.len())),
-//!         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-//!         Err(error) => eprintln!("{error}"),
+//!         Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+//!         Err(error) => {
+//!             eprintln!("receive: {error}");
+//!             thread::sleep(Duration::from_secs(1)); // An error that lasts makes a line per second.
+//!         }
 //!     }
 //!     if batch.drained() {
 //!         break;
