@@ -1,98 +1,66 @@
-//! Batches behind a trait that moves one datagram at a time, such as quinn's, domain's or webrtc's sockets: any number of
-//! tasks call `poll_recv_from(&self)` and `poll_send_to(&self)`.
+//! Batches behind a trait that moves one datagram at a time, such as those of domain's, turn's or hickory's sockets.
 //!
 //! ```text
 //! cargo run --release --features tokio --example one_at_a_time
 //! ```
 //!
-//! A receive takes a batch, and hands out its datagrams, also those of a coalesced message. All tasks that wait are woken
-//! when a batch comes, and whichever asks next gets the next datagram: what is left when one of them goes is for the
-//! others. The receive charges the whole batch to the budget of its task, so the task yields before the next batch. Sends go
-//! to the queue of `shared_sender.rs`; their errors are counted there. The program echoes 64 datagrams with two tasks.
-
-// The other example has its own.
-#![allow(clippy::duplicate_mod)]
-
-mod common;
+//! A receive takes a batch, and hands out its datagrams, also those of a coalesced message. What a task leaves of a batch is
+//! for the task that asks next. As with tokio's `poll_recv_from`, only the task that asked last is woken: let one task
+//! receive. The receive charges the whole batch to the budget of its task, so the task yields before the next batch.
+//!
+//! Any number of tasks send, by the queue of `shared_sender.rs`, which counts the errors. The answers to a batch of few
+//! datagrams are sent at once: for them, waking the flusher costs more than a batch saves. The program echoes 64 datagrams.
 
 #[allow(dead_code, unused_imports)]
 #[path = "shared_sender.rs"]
 pub mod shared_sender;
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker, ready};
-use std::{future::poll_fn, io, mem};
+use std::task::{Context, Poll, ready};
+use std::{future::poll_fn, io, net::SocketAddr};
 
 use mmsg::{Offload, RecvBatch, SendMsg, prelude::*};
-use tokio::io::ReadBuf;
-use tokio::net::UdpSocket;
+use shared_sender::{Sender, common};
+use tokio::{io::ReadBuf, net::UdpSocket};
+
+/// The longest batch whose answers are sent at once.
+const FEW: usize = 4;
 
 pub struct OneAtATime {
-    socket: Arc<Offload<UdpSocket>>,
+    pub socket: Arc<Offload<UdpSocket>>,
     received: Mutex<Received>,
-    waiting: Arc<Waiting>,
-    sender: shared_sender::Sender,
+    sender: Sender,
 }
 
 struct Received {
     batch: RecvBatch,
     /// The next datagram: the index of its message, and its place in it.
     next: (usize, usize),
-}
-
-/// The tasks that wait for a batch.
-#[derive(Default)]
-struct Waiting(Mutex<Vec<Waker>>);
-
-impl Waiting {
-    fn add(&self, waker: &Waker) {
-        let mut waiting = self.0.lock().unwrap();
-        if !waiting.iter().any(|other| other.will_wake(waker)) {
-            waiting.push(waker.clone());
-        }
-    }
-
-    fn wake_others(&self, waker: &Waker) {
-        let waiting = mem::take(&mut *self.0.lock().unwrap());
-        waiting.into_iter().filter(|other| !other.will_wake(waker)).for_each(Waker::wake);
-    }
-}
-
-impl Wake for Waiting {
-    fn wake(self: Arc<Self>) {
-        self.wake_others(Waker::noop());
-    }
-}
-
-impl Received {
-    /// Moves the next datagram to `buf`, which truncates it if it is too short.
-    fn pop(&mut self, buf: &mut ReadBuf<'_>) -> Option<SocketAddr> {
-        while let Some(message) = self.batch.message(self.next.0) {
-            let Some(datagram) = message.datagrams().nth(self.next.1) else {
-                self.next = (self.next.0 + 1, 0);
-                continue;
-            };
-            self.next.1 += 1;
-            let Some(from) = datagram.addr().filter(|_| !datagram.truncated()) else { continue };
-            buf.put_slice(&datagram.data()[..datagram.len().min(buf.remaining())]);
-            return Some(from);
-        }
-        None
-    }
+    /// How many datagrams may still be sent at once.
+    at_once: usize,
 }
 
 impl OneAtATime {
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         let socket = Arc::new(Offload::new(socket)?);
-        let received = Received { batch: RecvBatch::for_gro(16), next: (0, 0) };
-        let (sender, _) = shared_sender::Sender::start(socket.clone(), 1 << 20);
-        Ok(Self { socket, received: Mutex::new(received), waiting: Arc::default(), sender })
+        let received = Received { batch: RecvBatch::for_gro(16), next: (0, 0), at_once: 0 };
+        let (sender, _) = Sender::start(socket.clone(), 1 << 20);
+        Ok(Self { socket, received: Mutex::new(received), sender })
     }
 
-    /// The next datagram of the batch, if one is left.
+    /// The next datagram of the batch, if one is left. A short `buf` truncates it.
     pub fn try_recv_from(&self, buf: &mut ReadBuf<'_>) -> Option<SocketAddr> {
-        self.received.lock().unwrap().pop(buf)
+        let Received { batch, next, .. } = &mut *self.received.lock().unwrap();
+        while let Some(message) = batch.message(next.0) {
+            let mut datagrams = message.datagrams();
+            let datagram = datagrams.nth(next.1);
+            *next = if datagrams.len() == 0 { (next.0 + 1, 0) } else { (next.0, next.1 + 1) };
+            let Some(datagram) = datagram.filter(|d| !d.truncated()) else { continue };
+            let Some(from) = datagram.addr() else { continue };
+            buf.put_slice(&datagram.data()[..datagram.len().min(buf.remaining())]);
+            return Some(from);
+        }
+        None
     }
 
     /// Waits for a batch, if nothing is left of the last one.
@@ -101,17 +69,11 @@ impl OneAtATime {
         if received.batch.message(received.next.0).is_some() {
             return Poll::Ready(Ok(()));
         }
-        self.waiting.add(cx.waker());
-        let waker = Waker::from(self.waiting.clone());
-        let count = ready!(
-            self.socket.poll_recv_into(&mut Context::from_waker(&waker), &mut received.batch)
-        );
-        received.next = (0, 0);
-        self.waiting.wake_others(cx.waker());
-        match count? {
-            0 => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())), // Shut down.
-            _ => Poll::Ready(Ok(())),
-        }
+        let count = ready!(self.socket.poll_recv_into(cx, &mut received.batch))?;
+        let datagrams = received.batch.datagram_count();
+        (received.next, received.at_once) = ((0, 0), if datagrams <= FEW { datagrams } else { 0 });
+        let shut_down = || Err(io::ErrorKind::UnexpectedEof.into());
+        Poll::Ready(if count == 0 { shut_down() } else { Ok(()) })
     }
 
     pub fn poll_recv_from(
@@ -133,35 +95,35 @@ impl OneAtATime {
         data: &[u8],
         to: SocketAddr,
     ) -> Poll<io::Result<usize>> {
+        let mut received = self.received.lock().unwrap();
+        if received.at_once > 0 && self.sender.is_empty() {
+            received.at_once -= 1;
+            match self.socket.get_ref().try_send_to(data, to) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Poll::Ready(result),
+            }
+        }
         let sent = self.sender.poll_send(cx, &SendMsg::to(to, data));
         sent.map(|result| result.map(|()| data.len()).map_err(io::Error::from))
-    }
-}
-
-async fn echo(socket: Arc<OneAtATime>) -> io::Result<()> {
-    let mut memory = [0; 1500];
-    loop {
-        let mut buf = ReadBuf::new(&mut memory);
-        let from = poll_fn(|cx| socket.poll_recv_from(cx, &mut buf)).await?;
-        poll_fn(|cx| socket.poll_send_to(cx, buf.filled(), from)).await?;
     }
 }
 
 #[tokio::main]
 async fn main() -> common::Result {
     common::no_arguments();
-    let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    let to = socket.local_addr()?;
-    let socket = Arc::new(OneAtATime::new(socket)?);
-    (0..2).for_each(|_| drop(tokio::spawn(echo(socket.clone()))));
-
-    let client = Offload::new(UdpSocket::bind("127.0.0.1:0").await?)?;
-    client.send_each([SendMsg::to(to, &[7; 1200]); 64], |_, error| eprintln!("{error}")).await?;
-    let (mut batch, mut echoed) = (RecvBatch::for_gro(16), 0);
-    while echoed < 64 {
-        client.recv_into(&mut batch).await?;
-        echoed += batch.datagram_count();
+    let socket = OneAtATime::new(UdpSocket::bind("127.0.0.1:0").await?)?;
+    let client = UdpSocket::bind("127.0.0.1:0").await?;
+    client.connect(socket.socket.get_ref().local_addr()?).await?;
+    client.send_batch(&[SendMsg::new(&[7; 1200]); 64]).await?;
+    let mut memory = [0; 1500];
+    for _ in 0..64 {
+        let mut buf = ReadBuf::new(&mut memory);
+        let from = poll_fn(|cx| socket.poll_recv_from(cx, &mut buf)).await?;
+        poll_fn(|cx| socket.poll_send_to(cx, buf.filled(), from)).await?;
     }
-    println!("{echoed} datagrams echoed");
+    for _ in 0..64 {
+        client.recv(&mut memory).await?;
+    }
+    println!("64 datagrams echoed");
     Ok(())
 }

@@ -12,16 +12,13 @@
 
 pub mod common;
 
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::{io, mem};
+use std::{future::poll_fn, io, mem};
 
 use mmsg::errors::PushError;
 use mmsg::{Offload, SendMsg, SendQueue, prelude::*};
-use tokio::net::UdpSocket;
-use tokio::sync::Notify;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::{net::UdpSocket, sync::Notify, task::JoinHandle};
 
 /// A handle on the queue: one for each task, or one behind a reference.
 pub struct Sender(Arc<Shared>);
@@ -54,19 +51,21 @@ impl Sender {
         msg: &SendMsg<'_>,
     ) -> Poll<Result<(), PushError>> {
         let mut state = self.0.state.lock().unwrap();
-        match state.queue.push(msg) {
-            Err(PushError::Full) => {
-                // A task may ask often while the queue is full.
-                if !state.waiting.iter().any(|other| other.will_wake(cx.waker())) {
-                    state.waiting.push(cx.waker().clone());
-                }
-                return Poll::Pending;
+        let pushed = state.queue.push(msg);
+        if pushed == Err(PushError::Full) {
+            // A task may ask often while the queue is full.
+            if !state.waiting.iter().any(|other| other.will_wake(cx.waker())) {
+                state.waiting.push(cx.waker().clone());
             }
-            result => result?,
+            return Poll::Pending;
         }
-        drop(state);
         self.0.pushed.notify_one();
-        Poll::Ready(Ok(()))
+        Poll::Ready(pushed)
+    }
+
+    /// Whether nothing waits to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.0.state.lock().unwrap().queue.is_empty()
     }
 
     pub async fn send(&self, msg: &SendMsg<'_>) -> Result<(), PushError> {
@@ -89,15 +88,11 @@ impl Drop for Sender {
 }
 
 /// Sends what was pushed, until the last sender is gone. Returns how many datagrams failed.
-async fn flush(
-    socket: Arc<Offload<UdpSocket>>,
-    shared: Arc<Shared>,
-    mut queue: SendQueue,
-) -> usize {
+async fn flush(socket: Arc<Offload<UdpSocket>>, to: Arc<Shared>, mut queue: SendQueue) -> usize {
     let mut failed = 0;
     loop {
         let (waiting, ended) = {
-            let mut state = shared.state.lock().unwrap();
+            let mut state = to.state.lock().unwrap();
             mem::swap(&mut state.queue, &mut queue); // Tasks push to the other queue meanwhile.
             (mem::take(&mut state.waiting), state.senders == 0)
         };
@@ -110,7 +105,7 @@ async fn flush(
         };
         match queue.is_empty() {
             true if ended => return failed,
-            true => shared.pushed.notified().await,
+            true => to.pushed.notified().await,
             false => _ = socket.flush_each(&mut queue, on_error).await,
         }
         queue.clear(); // It is empty, unless the runtime ends.
@@ -120,20 +115,18 @@ async fn flush(
 #[tokio::main]
 async fn main() -> common::Result {
     common::no_arguments();
-    let receiver = UdpSocket::bind("127.0.0.1:0").await?;
-    let (to, socket) = (receiver.local_addr()?, UdpSocket::bind("127.0.0.1:0").await?);
+    let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    let to = socket.local_addr()?;
     let (sender, flusher) = Sender::start(Arc::new(Offload::new(socket)?), 1_000_000);
-    let mut tasks = JoinSet::new();
     for _ in 0..50 {
         let sender = sender.clone();
-        tasks.spawn(async move {
+        tokio::spawn(async move {
             for _ in 0..1_000 {
                 sender.send(&SendMsg::to(to, &[7; 1200])).await.expect("it can fit");
             }
         });
     }
     drop(sender);
-    tasks.join_all().await;
     println!("50,000 datagrams sent, {} failed", flusher.await?);
     Ok(())
 }

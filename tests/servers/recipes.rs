@@ -11,6 +11,8 @@ use mmsg::{Offload, RecvBatch, SendMsg, prelude::*};
 use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 
+use crate::common::sockets::settle;
+
 #[allow(dead_code)] // Its `main` is unused, and so are parts of the sender in it.
 #[path = "../../examples/one_at_a_time.rs"]
 mod one_at_a_time;
@@ -91,50 +93,62 @@ async fn receive(socket: &OneAtATime) -> io::Result<Vec<u8>> {
     Ok(buf.filled().to_vec())
 }
 
-/// A task asks and goes; the datagrams of the batch that its wait brings are for the others, each once.
+/// A task asks and goes; what its batch leaves is for the task that asks next, coalesced or not, each once.
 #[tokio::test]
-async fn what_is_left_of_a_batch_is_for_the_other_tasks() {
+async fn what_a_task_leaves_of_a_batch_is_for_the_next() {
     let ((socket, to), (client, _)) = (bound().await, bound().await);
     let socket = Arc::new(OneAtATime::new(socket).expect("UDP"));
-    let tasks: Vec<_> = (0..3)
-        .map(|_| {
+    let data: Vec<_> = (0..300u16).map(|number| number.to_be_bytes().to_vec()).collect();
+    let client = Offload::new(client).expect("UDP");
+    let mut seen = Vec::new();
+    for data in data.chunks(50) {
+        let msgs = data.iter().map(|data| SendMsg::to(to, data));
+        client.send_each(msgs, |_, error| panic!("{error}")).await.expect("sent");
+        for _ in 0..10 {
             let socket = socket.clone();
-            tokio::spawn(async move {
+            let task = tokio::spawn(async move {
                 let mut seen = Vec::new();
-                while let Ok(data) = receive(&socket).await {
-                    if data.is_empty() {
-                        break;
-                    }
-                    seen.push(data);
-                    tokio::task::yield_now().await;
+                while seen.len() < 5 {
+                    seen.push(receive(&socket).await.expect("one is left"));
                 }
                 seen
-            })
-        })
-        .collect();
-    tokio::task::yield_now().await;
-    // The last to ask is gone when the batch comes.
-    let mut memory = [0; 8];
-    let mut cx = Context::from_waker(Waker::noop());
-    let polled = socket.poll_recv_from(&mut cx, &mut ReadBuf::new(&mut memory));
-    assert!(polled.is_pending());
+            });
+            seen.extend(task.await.expect("it ends"));
+        }
+    }
+    assert_eq!(seen, data);
+}
 
-    let data: Vec<_> = (0..300u16).map(u16::to_be_bytes).collect();
-    let client = Offload::new(client).expect("UDP");
-    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(to, data)).collect();
-    for msgs in msgs.chunks(50) {
-        client.send_each(msgs.iter().copied(), |_, error| panic!("{error}")).await.expect("sent");
-        tokio::task::yield_now().await;
+/// The answers to a few datagrams leave before the runtime turns to another task, the others from the queue.
+#[tokio::test]
+async fn answers_to_a_few_datagrams_leave_at_once_and_those_to_many_together() {
+    let ((socket, to), (client, _)) = (bound().await, bound().await);
+    let socket = OneAtATime::new(socket).expect("UDP");
+    client.connect(to).await.expect("connecting only stores the peer");
+    for (asked, at_once) in [(1, 1), (4, 4), (9, 0), (2, 2)] {
+        let mut memory = [0; 8];
+        // Each datagram is a message of its own.
+        for _ in 0..asked {
+            client.send(b"ask").await.expect("loopback takes it");
+        }
+        settle();
+        let (mut cx, mut answered) = (Context::from_waker(Waker::noop()), 0);
+        poll_fn(|cx| socket.poll_readable(cx)).await.expect("datagrams");
+        let mut buf = ReadBuf::new(&mut memory);
+        while let Some(from) = socket.try_recv_from(&mut buf) {
+            assert!(socket.poll_send_to(&mut cx, buf.filled(), from).is_ready());
+            buf.clear();
+            answered += 1;
+        }
+        assert_eq!(answered, asked);
+        let read = socket2::SockRef::from(&client);
+        settle();
+        let mut peeked = [std::mem::MaybeUninit::uninit(); 8];
+        assert_eq!(read.peek(&mut peeked).is_ok(), at_once > 0, "{asked} asked");
+        for _ in 0..asked {
+            assert_eq!(client.recv(&mut [0; 8]).await.expect("an answer"), 3);
+        }
     }
-    for _ in 0..3 {
-        client.send_batch(&[SendMsg::to(to, b"")]).await.expect("an end for each task");
-    }
-    let mut seen = Vec::new();
-    for task in tasks {
-        seen.extend(task.await.expect("it ends"));
-    }
-    seen.sort();
-    assert!(seen.iter().eq(&data), "{} of {} came", seen.len(), data.len());
 }
 
 #[tokio::test]
@@ -149,7 +163,7 @@ async fn a_shutdown_ends_a_receive_of_one() {
 }
 
 #[tokio::test]
-async fn an_answer_goes_to_the_task_that_asked() {
+async fn a_datagram_that_answers_nothing_goes_too() {
     let ((socket, to), (client, from)) = (bound().await, bound().await);
     let socket = OneAtATime::new(socket).expect("UDP");
     let sent = poll_fn(|cx| socket.poll_send_to(cx, b"hello", from)).await.expect("queued");
