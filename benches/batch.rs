@@ -160,28 +160,5 @@ fn queues(criterion: &mut Criterion) {
             });
         });
     }
-    // Like BenchmarkWriteQueue of golang.org/x/net's http2, whose frames are empty.
-    let data = [[7; 16]; 25];
-    let mut queue = SendQueue::new(1 << 20);
-    group.throughput(Throughput::Elements(data.len() as u64));
-    group.bench_function("25 of 16 bytes, without a system call", |b| {
-        b.iter(|| {
-            data.iter().for_each(|data| queue.push(&SendMsg::to(wire.to, data)).expect("it fits"));
-            assert_eq!(Double.flush(&mut queue).expect("all are taken"), data.len());
-        });
-    });
     group.finish();
-}
-
-/// Takes every message and sends none.
-struct Double;
-
-impl BatchSocket for Double {
-    fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        Err(io::ErrorKind::WouldBlock.into())
-    }
-
-    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        Ok(black_box(msgs).len())
-    }
 }

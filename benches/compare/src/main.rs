@@ -9,6 +9,7 @@
 //! `benches/compare/report.sh` does both. `compare ratios` compares two ways of doing one thing, to judge a change.
 
 mod about;
+mod child;
 mod clock;
 #[path = "../../../tests/common/counting.rs"]
 mod counting;
@@ -27,7 +28,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use counting::Counting;
 use tables::Tables;
 
@@ -37,7 +38,7 @@ static ALLOCATOR: Counting = Counting;
 /// Compares what a user could pick, on the same work, in the same run.
 #[derive(Parser)]
 #[command(name = "compare")]
-struct Args {
+struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -45,29 +46,10 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Measure all ways in turn, and write tables to target/throughput.
-    Run {
-        /// Only workloads whose name contains this: ready, batch, bulk, fan-out, idle, echo, tokio.
-        #[arg(default_value = "")]
-        filter: String,
-        /// Fewer rounds, for rough figures.
-        #[arg(long)]
-        quick: bool,
-        /// Everything once, every datagram checked, no figures.
-        #[arg(long, conflicts_with = "quick")]
-        test: bool,
-    },
-    /// Measure echo servers on tokio with few datagrams in flight.
-    Tokio {
-        /// Only rows whose name contains this, such as `current_thread 1 in flight` or `sockets`.
-        #[arg(default_value = "")]
-        filter: String,
-        /// Fewer rounds, for rough figures.
-        #[arg(long)]
-        quick: bool,
-        /// Everything once, no figures.
-        #[arg(long, conflicts_with = "quick")]
-        test: bool,
-    },
+    Run(Part),
+    /// Measure echo servers on tokio with few datagrams in flight. The filter is a part of the rows' names, such as
+    /// `current_thread 1 in flight` or `sockets`.
+    Tokio(Part),
     /// Compare pairs of ways in turn, and print each ratio beside its promise.
     Ratios {
         /// Only rows whose name contains all of these.
@@ -99,6 +81,19 @@ enum Command {
     ServeOnTokio { way: String, flavor: String, sockets: usize },
 }
 
+#[derive(Args)]
+struct Part {
+    /// Only workloads whose name contains this: ready, batch, bulk, fan-out, idle, echo, tokio.
+    #[arg(default_value = "")]
+    filter: String,
+    /// Fewer rounds, for rough figures.
+    #[arg(long)]
+    quick: bool,
+    /// Everything once, every datagram checked, no figures.
+    #[arg(long, conflicts_with = "quick")]
+    test: bool,
+}
+
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -108,20 +103,20 @@ pub enum Extent {
     Full,
 }
 
-impl Extent {
-    fn of(quick: bool, test: bool) -> Self {
-        match (quick, test) {
-            (_, true) => Self::Test,
-            (true, _) => Self::Quick,
-            _ => Self::Full,
+impl Part {
+    fn extent(&self) -> Extent {
+        match (self.quick, self.test) {
+            (_, true) => Extent::Test,
+            (true, _) => Extent::Quick,
+            _ => Extent::Full,
         }
     }
 }
 
 fn main() -> ExitCode {
-    let done = match Args::parse().command {
-        Command::Run { filter, quick, test } => compare(&filter, Extent::of(quick, test)),
-        Command::Tokio { filter, quick, test } => on_tokio(&filter, Extent::of(quick, test)),
+    let done = match Cli::parse().command {
+        Command::Run(part) => compare(&part.filter, part.extent()),
+        Command::Tokio(part) => on_tokio(&part.filter, part.extent()),
         Command::Ratios { filters, test } => ratios::run(&filters, test),
         Command::Report { from, to } => report::write(&from, &to),
         Command::BesideXnet { milliseconds } => in_turn::beside_xnet(milliseconds),

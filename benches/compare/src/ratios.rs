@@ -72,20 +72,14 @@ fn all(capacity: usize) -> Vec<Row> {
         let [found, apart] = if small { [40.0, 25.0] } else { [10.0, 8.5] };
         rows.push(of(["mmsg Offload", "std"], batch, promise(found)));
         rows.push(of(["mmsg Offload scattered", "std"], batch, promise(apart)));
-        rows.push(of(["mmsg Offload queue", "std"], batch, promise(found)));
         let promise = (!small).then_some(1.05);
         rows.push(of(["mmsg Offload", "raw GSO"], batch, promise));
         rows.push(of(["mmsg Offload scattered", "raw GSO scattered"], batch, promise));
-    }
-    for batch in [1, 8, 64] {
-        rows.push(of(["mmsg dyn RecvBatch", "mmsg RecvBatch"], load(batch, 15), Some(1.02)));
-        rows.push(of(["mmsg dyn RecvMsg", "mmsg RecvMsg"], load(batch, 15), Some(1.02)));
     }
     // One datagram waits in 512 slots. The empty slots must cost little.
     let idle = Load { workload: "idle", slots: 512, ..load(1, 15) };
     for (way, promise) in [("mmsg RecvBatch", 1.20), ("mmsg RecvMsg", 1.30)] {
         rows.push(of([way, "std"], idle, Some(promise)));
-        rows.push(receive_alone([way, "std"], Load { dests: 16, ..idle }, promise));
     }
     // Many destinations: 32 with four datagrams each, and 512 with one, which make no GSO batch.
     let fan_out = Load { workload: "fan-out", dests: 32, ..load(4, 1200) };
@@ -203,17 +197,6 @@ fn side(way: &str, load: Load, times: usize) -> Side {
         (0..times).for_each(|_| turn(false));
         begin.elapsed()
     })
-}
-
-/// Two ways, timed in their receives alone.
-fn receive_alone(ways: [&'static str; 2], load: Load, promise: f64) -> Row {
-    let times = TURN.div_ceil(load.datagrams());
-    let side = move |way| -> Side {
-        let mut turn = peers::receive_turn(way, &load);
-        Box::new(move |check| (0..if check { 1 } else { times }).map(|_| turn()).sum())
-    };
-    let name = format!("{}{}, receive alone", ways.join(" / "), described(&load));
-    row(name, Some(promise), times * load.datagrams(), move || ways.map(side))
 }
 
 fn row(

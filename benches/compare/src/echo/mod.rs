@@ -16,7 +16,6 @@ use super::tables::{Echoed, Tables};
 use super::wire;
 use generator::Generator;
 use network::Network;
-use server::Server;
 
 const MAX_THREADS: usize = 2;
 
@@ -65,14 +64,15 @@ fn in_turn(
     extent: Extent,
     tables: &mut Tables,
 ) -> io::Result<()> {
-    let start = |(i, way)| Server::start(way, threads, net, 10 * threads + i);
+    let start = |(i, way)| server::start(way, threads, net, 10 * threads + i);
     let servers = server::WAYS.into_iter().enumerate().map(start);
     let servers = servers.collect::<io::Result<Vec<_>>>()?;
     for load in ["single", "GSO"] {
         for round in 0..pace.rounds {
             for step in 0..servers.len() {
                 let server = &servers[(step + round) % servers.len()];
-                let generator = Generator::new(server.addr, threads, load == "GSO", pace.patience)?;
+                let generator =
+                    Generator::new(server.addrs[0], threads, load == "GSO", pace.patience)?;
                 generator.run(pace.warm_up);
                 let before = server.cpu();
                 let done = generator.run(pace.slice);

@@ -2,18 +2,16 @@
 //! (`SO_REUSEPORT`).
 
 use std::convert::Infallible;
-use std::io::{self, BufRead, BufReader};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io;
+use std::net::{IpAddr, UdpSocket};
 use std::thread;
-use std::time::Duration;
 
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, options};
 use mmsg_reuseport::ReusePortGroup;
 use socket2::Socket;
 
 use super::network::Network;
-use crate::clock;
+use crate::child::Server;
 use crate::load::{COALESCED_LEN, SLOT_LEN};
 
 pub const WAYS: [&str; 4] = ["std", "tokio", "mmsg", "mmsg Offload"];
@@ -23,52 +21,11 @@ pub const BUFFER: usize = 8 << 20;
 /// Messages per receive.
 const SLOTS: usize = 64;
 
-/// A server's process. Dropping this ends it.
-pub struct Server {
-    pub way: &'static str,
-    pub addr: SocketAddr,
-    child: Child,
-    /// The server ends when this closes.
-    stdin: Option<ChildStdin>,
-}
-
-impl Server {
-    /// Starts server `number` in its network.
-    pub fn start(
-        way: &'static str,
-        threads: usize,
-        net: Network,
-        number: usize,
-    ) -> io::Result<Self> {
-        let program = std::env::current_exe()?;
-        let mut child = net.place(number, |addr| {
-            Command::new(program)
-                .args(["serve", way, &threads.to_string(), &addr.to_string()])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-        })?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let mut server = Self { way, addr: SocketAddr::from(([0; 4], 0)), child, stdin };
-        let mut line = String::new();
-        BufReader::new(stdout.expect("it is piped")).read_line(&mut line)?;
-        server.addr = line.trim_end().parse().map_err(io::Error::other)?;
-        Ok(server)
-    }
-
-    /// Its CPU time so far.
-    pub fn cpu(&self) -> Duration {
-        clock::of_process(self.child.id())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.stdin.take());
-        if let Err(error) = self.child.wait() {
-            eprintln!("compare: waiting for a server failed: {error}");
-        }
-    }
+/// Starts server `number` in its network.
+pub fn start(way: &'static str, threads: usize, net: Network, number: usize) -> io::Result<Server> {
+    net.place(number, |addr| {
+        Server::start(way, &["serve", way, &threads.to_string(), &addr.to_string()], 1)
+    })
 }
 
 /// The server's side: serves until stdin closes.
@@ -98,7 +55,7 @@ pub fn main(way: &str, threads: usize, ip: IpAddr) -> io::Result<()> {
 }
 
 /// `recv_from` and `send_to`, one after the other.
-fn by_std(socket: UdpSocket) -> io::Result<Infallible> {
+pub fn by_std(socket: UdpSocket) -> io::Result<Infallible> {
     let mut buffer = vec![0; SLOT_LEN];
     loop {
         let (len, from) = socket.recv_from(&mut buffer)?;
@@ -129,7 +86,7 @@ fn by_offload(socket: UdpSocket) -> io::Result<Infallible> {
 }
 
 /// The documentation's server: receives a batch and sends it back from the same memory.
-fn in_batches(socket: &impl BatchSocket, mut batch: RecvBatch) -> io::Result<Infallible> {
+pub fn in_batches(socket: &impl BatchSocket, mut batch: RecvBatch) -> io::Result<Infallible> {
     loop {
         socket.recv_into(&mut batch)?;
         let replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));

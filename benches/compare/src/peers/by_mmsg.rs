@@ -1,9 +1,8 @@
 //! This crate on plain sockets: `send_batch` of messages made once, `recv_batch` into borrowed buffers or `recv_into` a
 //! `RecvBatch`.
 
-use std::hint::black_box;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 
 use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, RecvMeta, RecvMsg, SendMsg};
 
@@ -11,12 +10,12 @@ use super::Peer;
 use crate::load::{self, Datagram, Load, SLOT_LEN};
 use crate::wire::Wire;
 
-/// Into the caller's memory. `DYN`: through `&dyn BatchSocket`.
-pub type IntoRecvMsgs<const DYN: bool> = Plain<false, DYN>;
+/// Into the caller's memory.
+pub type IntoRecvMsgs = Plain<false>;
 /// Into the crate's memory, which keeps headers.
-pub type IntoRecvBatch<const DYN: bool> = Plain<true, DYN>;
+pub type IntoRecvBatch = Plain<true>;
 
-pub struct Plain<const BATCH: bool, const DYN: bool> {
+pub struct Plain<const BATCH: bool> {
     msgs: Vec<SendMsg<'static>>,
     recv_msgs: Vec<RecvMsg<'static>>,
     batch: RecvBatch,
@@ -37,17 +36,12 @@ pub fn messages(load: &Load, payloads: &[(SocketAddr, &'static [u8])]) -> Vec<Se
     payloads.iter().map(msg).collect()
 }
 
-/// Hides the socket's type from the compiler.
-fn opaque(socket: &UdpSocket) -> &dyn BatchSocket {
-    black_box(socket)
-}
-
 #[inline(always)]
 pub fn metadata_of(meta: &RecvMeta) -> (u8, IpAddr) {
     (meta.ecn().map_or(0, |ecn| ecn as u8), meta.dest.expect("it is enabled"))
 }
 
-impl<const BATCH: bool, const DYN: bool> Peer for Plain<BATCH, DYN> {
+impl<const BATCH: bool> Peer for Plain<BATCH> {
     fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
         if load.metadata {
             expect_metadata(wire)?;
@@ -61,24 +55,15 @@ impl<const BATCH: bool, const DYN: bool> Peer for Plain<BATCH, DYN> {
     }
 
     fn send(&mut self, wire: &Wire) {
-        let sent = match DYN {
-            true => opaque(&wire.near).send_batch(&self.msgs),
-            false => wire.near.send_batch(&self.msgs),
-        };
-        assert_eq!(sent.expect("loopback takes them"), self.msgs.len());
+        let sent = wire.near.send_batch(&self.msgs).expect("loopback takes them");
+        assert_eq!(sent, self.msgs.len());
     }
 
     #[inline(always)]
     fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
         let far = &wire.far[dest];
-        let received = match (BATCH, DYN) {
-            (true, true) => opaque(far).recv_into(&mut self.batch),
-            (true, false) => far.recv_into(&mut self.batch),
-            (false, true) => opaque(far).recv_batch(&mut self.recv_msgs),
-            (false, false) => far.recv_batch(&mut self.recv_msgs),
-        };
-        let received = received.expect("they have arrived");
         if BATCH {
+            far.recv_into(&mut self.batch).expect("they have arrived");
             for datagram in &self.batch {
                 let addr = datagram.addr().expect("an Internet socket's datagrams have a source");
                 let meta = if self.metadata { Some(metadata_of(datagram.meta())) } else { None };
@@ -86,6 +71,7 @@ impl<const BATCH: bool, const DYN: bool> Peer for Plain<BATCH, DYN> {
             }
             return;
         }
+        let received = far.recv_batch(&mut self.recv_msgs).expect("they have arrived");
         for msg in &self.recv_msgs[..received] {
             let addr = msg.addr().expect("an Internet socket's datagrams have a source");
             let meta = if self.metadata { Some(metadata_of(msg.meta())) } else { None };

@@ -27,8 +27,6 @@ pub type Segments = Offloaded<5>;
 pub type Contiguous = Offloaded<6>;
 /// Like `Contiguous`, with separate payloads.
 pub type Scattered = Offloaded<7>;
-/// Like `Contiguous`, with the messages in a `SendQueue`.
-pub type Queued = Offloaded<8>;
 
 /// Bytes of a gathered message's first buffer.
 const HEADER: usize = 12;
@@ -57,7 +55,7 @@ impl<const HOW: u8> Peer for Offloaded<HOW> {
                 };
                 load.batches(&wire.to, load.segments()).map(msg).collect()
             }
-            6 | 8 => messages(load, &load.contiguous(&wire.to)),
+            6 => messages(load, &load.contiguous(&wire.to)),
             7 => messages(load, &load.apart(&wire.to)),
             _ => Vec::new(),
         };
@@ -124,12 +122,6 @@ impl<const HOW: u8> Offloaded<HOW> {
                 let gathered = self.parts.iter().zip(to);
                 let msgs = gathered.map(|(p, to)| mark::<ECN>(SendMsg::gather(p).with_dest(to)));
                 near.send_each(msgs, no_error)
-            }
-            8 => {
-                for msg in &self.msgs {
-                    self.queue.push(msg).expect("it has no bound");
-                }
-                near.flush(&mut self.queue)
             }
             _ => send_all(near, &self.msgs),
         };

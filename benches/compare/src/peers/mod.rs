@@ -17,11 +17,9 @@ pub mod one;
 mod raw_calls;
 
 use std::io;
-use std::time::Duration;
 
 use super::load::{Check, Datagram, Load};
 use super::wire::Wire;
-use crate::clock::Clock;
 
 /// A way to send and receive the datagrams of a load.
 pub trait Peer: Sized {
@@ -83,13 +81,10 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "raw" => made::<by_raw::Plain>(load),
         "raw GSO" => made::<by_raw::Gso>(load),
         "raw GSO scattered" => made::<by_raw::ScatteredGso>(load),
-        "mmsg RecvMsg" => made::<by_mmsg::IntoRecvMsgs<false>>(load),
-        "mmsg RecvBatch" => made::<by_mmsg::IntoRecvBatch<false>>(load),
-        "mmsg dyn RecvMsg" => made::<by_mmsg::IntoRecvMsgs<true>>(load),
-        "mmsg dyn RecvBatch" => made::<by_mmsg::IntoRecvBatch<true>>(load),
+        "mmsg RecvMsg" => made::<by_mmsg::IntoRecvMsgs>(load),
+        "mmsg RecvBatch" => made::<by_mmsg::IntoRecvBatch>(load),
         "mmsg Offload" => made::<by_mmsg_offload::Contiguous>(load),
         "mmsg Offload scattered" => made::<by_mmsg_offload::Scattered>(load),
-        "mmsg Offload queue" => made::<by_mmsg_offload::Queued>(load),
         "mmsg list" => made::<by_mmsg_offload::List>(load),
         "mmsg send_each" => made::<by_mmsg_offload::Each>(load),
         "mmsg queue" => made::<by_mmsg_offload::Queue>(load),
@@ -117,26 +112,6 @@ fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
             both.receive(|_, seen| seen.glance());
         }
     }))
-}
-
-/// Sends a load and receives it. Returns the time of the receives alone.
-pub fn receive_turn(name: &str, load: &Load) -> Box<dyn FnMut() -> Duration> {
-    match name {
-        "std" => receives::<by_std::Std>(load),
-        "mmsg RecvMsg" => receives::<by_mmsg::IntoRecvMsgs<false>>(load),
-        "mmsg RecvBatch" => receives::<by_mmsg::IntoRecvBatch<false>>(load),
-        _ => panic!("no such way: {name}"),
-    }
-}
-
-fn receives<P: Peer + 'static>(load: &Load) -> Box<dyn FnMut() -> Duration> {
-    let mut both = Both::<P>::new(load);
-    Box::new(move || {
-        both.peer.send(&both.wire);
-        let begin = Clock::start();
-        both.receive(|_, seen| seen.glance());
-        begin.elapsed()
-    })
 }
 
 /// A way and its sockets.

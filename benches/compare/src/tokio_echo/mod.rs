@@ -16,7 +16,7 @@ use mmsg::{BatchSocket, RecvBatch, SendMsg};
 use crate::Extent;
 use crate::load::SLOT_LEN;
 use crate::tables::{InFlight, Tables};
-use servers::{Flavor, Server};
+use servers::Flavor;
 
 /// Sockets of the load "1,000 sockets".
 const MANY: usize = 1_000;
@@ -61,7 +61,7 @@ fn in_turn(
     pace: &Pace,
     tables: &mut Tables,
 ) -> io::Result<()> {
-    let start = |way| Server::start(way, flavor, sockets);
+    let start = |way| servers::start(way, flavor, sockets);
     let mut servers =
         servers::ways(flavor, sockets).into_iter().map(start).collect::<io::Result<Vec<_>>>()?;
     let mut cpu = vec![Vec::new(); servers.len()];

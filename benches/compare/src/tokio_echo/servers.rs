@@ -3,20 +3,19 @@
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::Future;
-use std::io::{self, BufRead, BufReader, IoSliceMut, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{self, IoSliceMut};
+use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
 use mmsg::{AsyncBatchSocket, BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
 
 use super::calls;
-use crate::clock;
+use crate::child::Server;
+use crate::echo::server::{self, by_std};
 use crate::load::{COALESCED_LEN, SLOT_LEN};
 
 /// Messages of a receive.
@@ -56,60 +55,9 @@ pub fn ways(flavor: Flavor, sockets: usize) -> Vec<&'static str> {
     }
 }
 
-/// A server's process. Dropping this ends it.
-pub struct Server {
-    pub way: &'static str,
-    pub addrs: Vec<SocketAddr>,
-    child: Child,
-    /// The server ends when this closes.
-    stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Server {
-    pub fn start(way: &'static str, flavor: Flavor, sockets: usize) -> io::Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["serve-on-tokio", way, flavor.name(), &sockets.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdin = child.stdin.take();
-        let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut server = Self { way, addrs: Vec::new(), child, stdin, stdout };
-        let addrs = server.line()?;
-        let addrs = addrs.split_whitespace().map(str::parse).collect::<Result<Vec<_>, _>>();
-        server.addrs = addrs.map_err(io::Error::other)?;
-        if server.addrs.len() == sockets {
-            Ok(server)
-        } else {
-            Err(io::Error::other(format!("{way}: the server did not start")))
-        }
-    }
-
-    fn line(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).map(|_| line)
-    }
-
-    /// Its CPU time so far.
-    pub fn cpu(&self) -> Duration {
-        clock::of_process(self.child.id())
-    }
-
-    /// Its system calls on sockets so far, and those that wait for them.
-    pub fn calls(&mut self) -> io::Result<u64> {
-        self.stdin.as_mut().expect("it is open until the end").write_all(b"\n")?;
-        self.line()?.trim_end().parse().map_err(io::Error::other)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.stdin.take());
-        if let Err(error) = self.child.wait() {
-            eprintln!("compare: waiting for a server failed: {error}");
-        }
-    }
+/// Starts the server of one way.
+pub fn start(way: &'static str, flavor: Flavor, sockets: usize) -> io::Result<Server> {
+    Server::start(way, &["serve-on-tokio", way, flavor.name(), &sockets.to_string()], sockets)
 }
 
 /// The server's side: serves until stdin closes, and answers each line with the number of its calls.
@@ -290,25 +238,12 @@ async fn by_one_batch(socket: UdpSocket) -> io::Result<Infallible> {
 fn blocking(way: &str, sockets: Vec<UdpSocket>) -> io::Result<Infallible> {
     let socket = sockets.into_iter().next().ok_or(io::ErrorKind::InvalidInput)?;
     match way {
-        "std" => {
-            let mut buffer = vec![0; SLOT_LEN];
-            loop {
-                let (len, from) = socket.recv_from(&mut buffer)?;
-                socket.send_to(&buffer[..len], from)?;
-            }
-        }
-        "mmsg" => echo(&socket, RecvBatch::new(SLOTS, SLOT_LEN)),
-        "mmsg Offload" => {
-            echo(&Offload::new(socket)?, RecvBatch::new(COALESCED_SLOTS, COALESCED_LEN))
-        }
+        "std" => by_std(socket),
+        "mmsg" => server::in_batches(&socket, RecvBatch::new(SLOTS, SLOT_LEN)),
+        "mmsg Offload" => server::in_batches(
+            &Offload::new(socket)?,
+            RecvBatch::new(COALESCED_SLOTS, COALESCED_LEN),
+        ),
         _ => Err(io::ErrorKind::InvalidInput.into()),
-    }
-}
-
-fn echo(socket: &impl BatchSocket, mut batch: RecvBatch) -> io::Result<Infallible> {
-    loop {
-        socket.recv_into(&mut batch)?;
-        let replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
-        socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
     }
 }
