@@ -200,6 +200,8 @@ impl Node {
         }
         let mut set = RrSet::new(ty, ttl);
         set.push(&record.data)?;
+        // Most names have few sets, and most sets one record: a vector's first step would be four.
+        self.sets.reserve_exact(1);
         self.sets.push(set);
         Ok(())
     }
@@ -207,7 +209,7 @@ impl Node {
 
 impl RrSet {
     fn new(ty: u16, ttl: u32) -> Self {
-        Self { ty, ttl, len: 0, records: Vec::new(), targets: Vec::new() }
+        Self { ty, ttl, len: 0, records: Vec::with_capacity(1), targets: Vec::new() }
     }
 
     /// Adds a record. As in BIND, all records have the TTL of the first (RFC 2181, section 5.2).
