@@ -132,6 +132,7 @@ fn a_queue_without_memory_is_an_error_and_unchanged() {
             (ErrorKind::OutOfMemory, 1)
         );
     }
+    assert!(PushError::OutOfMemory.to_string().contains("no memory"));
     queue.push_with(&SendMsg::new(&[]), 60_000, |space| Some(space.len())).expect("there is again");
     assert!(queue.iter().map(|msg| msg.len()).eq([3, 60_000]));
 }

@@ -1,5 +1,6 @@
 //! Sends on a full socket wait for space, continue where they stopped, and lose nothing when dropped.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -153,9 +154,9 @@ fn a_message_segmented_in_user_space_waits_until_writable() {
     });
 }
 
-/// An iterator that has no more messages waits for nothing.
+/// An iterator that has no more messages waits for nothing, nor does a batch without slots.
 #[test]
-fn a_send_of_nothing_on_a_full_socket_ends() {
+fn a_call_for_nothing_on_a_full_or_empty_socket_ends() {
     run(async {
         let (near, _far) = narrow();
         near.writable().await.expect("tokio learns that it is");
@@ -163,5 +164,9 @@ fn a_send_of_nothing_on_a_full_socket_ends() {
         let none: [SendMsg<'_>; 0] = [];
         let failed = |_, error| panic!("there is none: {error}");
         assert_eq!(near.send_each(none, failed).await.expect("nothing is asked for"), 0);
+        let mut batch = RecvBatch::default();
+        assert_eq!(near.recv_into(&mut batch).await.expect("nothing is asked for"), 0);
+        let received = poll_fn(|cx| near.poll_recv_into(cx, &mut batch)).await;
+        assert_eq!(received.expect("nothing is asked for"), 0);
     });
 }

@@ -239,9 +239,9 @@ fn a_flush_that_leaves_a_rest_is_followed_by_an_event() {
     assert_eq!(came, 3_000);
 }
 
-/// Batches may hold nothing, where no receive is meant.
+/// Batches may hold nothing, where no receive or send is meant.
 #[test]
-fn a_batch_without_slots_receives_nothing() {
+fn a_batch_without_slots_receives_nothing_and_one_without_messages_sends_nothing() {
     let (a, b) = connected();
     let offload = Offload::new(b.try_clone().expect("a descriptor")).expect("a UDP socket");
     a.send(b"stays").expect("it is taken");
@@ -252,6 +252,8 @@ fn a_batch_without_slots_receives_nothing() {
         assert_eq!(socket.recv_more(&mut batch).expect("nothing is asked for"), 0);
         assert!(!batch.push(None, b"no slot", mmsg::RecvMeta::default()) && !batch.drained());
         assert_eq!((batch.slots(), batch.iter().count()), (0, 0));
+        assert_eq!(socket.recv_batch(&mut []).expect("nothing is asked for"), 0);
+        assert_eq!(socket.send_batch(&[]).expect("nothing is asked for"), 0);
     }
     assert_eq!(b.recv(&mut [0; 8]).expect("it is there"), 5);
 }

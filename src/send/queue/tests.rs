@@ -278,3 +278,11 @@ fn what_a_queue_cannot_store_is_rejected_as_it_is_pushed() {
         assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::InvalidInput);
     }
 }
+
+#[test]
+fn a_queue_for_a_batch_is_full_once_it_holds_the_batch() {
+    let mut queue = SendQueue::for_batch(2, 3);
+    let settings = SendMeta::new();
+    let msg = SendMsg::new(b"abc").with_meta(&settings);
+    assert_eq!([(); 3].map(|()| queue.push(&msg)), [Ok(()), Ok(()), Err(PushError::Full)]);
+}
