@@ -101,7 +101,7 @@ async fn main() -> common::Result {
     }
     Ancillary::TIMESTAMP.require(&socket)?;
     for first in (1..=MAX_HOPS).step_by(AT_ONCE.into()) {
-        let probes = probe(&socket, to, first).await?;
+        let probes = probe(&socket, to, first).await.map_err(|error| format!("{to}: {error}"))?;
         for (hop, probe) in (first..).zip(&probes) {
             print(hop, probe);
             if probe.1.as_ref().is_some_and(is_end) {

@@ -119,7 +119,7 @@ fn unprivileged(name: &str, path: &Path, args: &[String]) {
 }
 
 #[test]
-fn what_each_says_about_a_file_or_a_second_port_that_is_not_there() {
+fn what_each_says_about_a_file_a_port_or_a_host_that_it_cannot_have() {
     let Some(dns) = find("dns") else { return };
     let args = ["--listen", "127.0.0.1:0", "--zone", "no-such-file"];
     row("dns", "missing file", &run(&dns, &args), Some(1), &["no-such-file: No such file"]);
@@ -128,6 +128,11 @@ fn what_each_says_about_a_file_or_a_second_port_that_is_not_there() {
     let zone = file("programs/dns/example.zone");
     let args = ["--listen", "127.0.0.1:0", "--zone", &zone, "--metrics", &addr];
     row("dns", "port of --metrics taken", &run(&dns, &args), Some(1), &[&addr]);
+    if let Some(traceroute) = find("traceroute") {
+        // A broadcast address: sockets that are not for it may not send there.
+        let ended = run(&traceroute, &["255.255.255.255"]);
+        row("traceroute", "no way there", &ended, Some(1), &["Error: 255.255.255.255: "]);
+    }
     if let Some(wireguard) = find("wireguard") {
         let ended = run(&wireguard, &["no-such-file"]);
         row("wireguard", "missing file", &ended, Some(1), &["no-such-file: No such file"]);
