@@ -45,8 +45,8 @@ pub struct Report {
     /// no ICMP error came: this host rejected the datagram, or the event is [`Event::Sent`].
     #[doc(alias("ee_type", "ee_code"))]
     pub icmp: Option<(u8, u8)>,
-    /// When the kernel received the ICMP error, by the system's clock, if [`TIMESTAMP`](crate::Ancillary::TIMESTAMP) is on. If it
-    /// came before the option took effect, the time of the read.
+    /// When the kernel received the ICMP error, by the system's clock, if [`TIMESTAMP`](crate::Ancillary::TIMESTAMP) is on. An error
+    /// that came before or just after it was turned on may have the time of the read.
     pub timestamp: Option<SystemTime>,
     quote: Quote,
 }
