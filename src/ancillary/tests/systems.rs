@@ -102,11 +102,14 @@ system!(freebsd_i386: freebsd, super::super::layout(12, 4), 4);
 system!(netbsd: netbsd, super::super::layout(16, 8), 4);
 system!(openbsd: openbsd, super::super::layout(16, 8), 8);
 
+/// Whether to IPv4, the settings, and a segment size: the control data, or the error's text.
+type Encode = fn(bool, &SendMeta, Option<u16>) -> Result<Vec<u8>, String>;
+
 /// A system: its codecs, and where a payload begins and what a control message is padded to.
 struct System {
     name: &'static str,
     decode: fn(&[u8]) -> RecvMeta,
-    encode: fn(bool, &SendMeta, Option<u16>) -> Result<Vec<u8>, String>,
+    encode: Encode,
     layout: Layout,
 }
 
