@@ -204,8 +204,11 @@ fn duplicates_and_another_order_are_no_fault() {
 fn silence_is_status_1() {
     let silent = client("127.0.0.1:0".parse().expect("an address"));
     let silent_addr = silent.local_addr().expect("it is bound");
-    let closed_addr = client(silent_addr).local_addr().expect("it was bound");
-    for addr in [silent_addr, closed_addr] {
+    // Connected to itself, so that it rejects all others. (Another test could get the port of a closed socket.)
+    let refusing = client(silent_addr);
+    let refusing_addr = refusing.local_addr().expect("it is bound");
+    refusing.connect(refusing_addr).expect("connecting only stores the peer");
+    for addr in [silent_addr, refusing_addr] {
         for size in ["8", "1200"] {
             let Some(ended) = load(addr, &["--size", size]) else { return };
             assert_eq!((ended.status, ended.err.len()), (Some(1), 1), "{ended:#?}");
