@@ -58,6 +58,7 @@ async fn every_method<S: AsyncBatchSocket>(near: S, far: S) {
     let mut one = [RecvMsg::new(&mut memory)];
     assert_eq!(far.recv_batch(&mut one).await.expect("it is sent"), 1);
     assert_eq!(one[0].data(), TEXTS[0]);
+    assert_eq!(far.recv_batch(&mut []).await.expect("it waits for nothing"), 0);
     near.send_batch(&msgs[..1]).await.expect("it is taken");
     let mut spare: Vec<u8> = Vec::with_capacity(65_535);
     let mut one = [RecvMsg::uninit(spare.spare_capacity_mut())];

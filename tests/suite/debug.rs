@@ -80,7 +80,7 @@ fn no_public_type_or_error_prints_payload() {
     printed.display(&state.gso_status());
     printed.debug(&Offload::new(near).expect("a UDP socket")).debug(&Offload::<()>::builder());
 
-    let (socket, nobody, mut reports) = (udp4(), refusing(), [Report::EMPTY; 1]);
+    let (socket, nobody, mut reports) = (udp4(), refusing(), [Report::default()]);
     Ancillary::ERRORS.require(&socket).expect("a UDP socket");
     socket.connect(addr(&nobody)).expect("connecting only stores the peer");
     socket.send_batch(&[msg]).expect("it is sent");

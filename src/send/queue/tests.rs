@@ -160,7 +160,7 @@ proptest! {
 
 #[test]
 fn a_queue_that_each_flush_drains_uses_one_memory() {
-    let mut queue = SendQueue::new(1 << 16);
+    let mut queue = SendQueue::for_batch(100, 100);
     // By one call, or by two.
     for first in [100, 40] {
         let rounds = (0..5).map(|_| {
