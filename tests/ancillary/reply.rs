@@ -56,6 +56,8 @@ fn hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
         for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
             host.set(path, "0");
         }
+        // No other link-local address, which the kernel would prefer if it came after the one that is named here.
+        host.set("ipv6/conf/default/addr_gen_mode", "1");
     }
     near.cable("near0", &far, "far0");
     near.ip(&[
