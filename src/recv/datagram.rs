@@ -39,8 +39,7 @@ impl<'a> Origin<'a> {
             },
         };
         // A socket without this metadata pays for one comparison.
-        let has_source = self.meta.dest.is_some() || self.meta.local.is_some();
-        Some(if has_source { msg.with_reply(self.meta) } else { msg })
+        Some(if self.meta.dest.is_some() { msg.with_reply(self.meta) } else { msg })
     }
 }
 
