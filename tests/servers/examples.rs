@@ -4,7 +4,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::thread;
 
-use crate::running::{PATIENCE, client, receive};
+use crate::running::{client, receive};
 
 #[allow(dead_code)] // Its `main` is unused.
 #[path = "../../examples/game_server.rs"]
@@ -213,6 +213,7 @@ mod dns {
 
     use super::*;
     use crate::requests::DNS;
+    use crate::running::PATIENCE;
 
     async fn forwarder(clients: UdpSocket, resolver: SocketAddr) -> io::Result<()> {
         dns_forwarder::forward(tokio::net::UdpSocket::from_std(clients)?, resolver).await
