@@ -50,7 +50,7 @@ fn answer(socket: &UdpSocket) -> io::Result<()> {
 }
 
 fn main() -> common::Result {
-    let mut interfaces = common::arguments("[ADDRESS...]", usize::MAX);
+    let mut interfaces = common::arguments("[IP-ADDRESS...]", usize::MAX);
     interfaces.extend(Some(Ipv4Addr::LOCALHOST).filter(|lo| !interfaces.contains(lo)));
     let member = join(&interfaces)?;
     let port = member.local_addr()?.port();

@@ -63,7 +63,7 @@ impl Sender {
         Poll::Ready(pushed)
     }
 
-    /// Whether nothing waits to be sent.
+    /// Whether nothing is queued. The flusher may still be sending what was.
     pub fn is_empty(&self) -> bool {
         self.0.state.lock().unwrap().queue.is_empty()
     }

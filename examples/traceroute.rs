@@ -89,7 +89,7 @@ fn print(hop: u8, (sent, answer): &Probe) {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> common::Result {
-    let to = common::arguments("[ADDRESS]", 1).pop().unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let to = common::arguments("[IP-ADDRESS]", 1).pop().unwrap_or(Ipv4Addr::LOCALHOST.into());
     let any = match to {
         IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

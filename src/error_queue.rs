@@ -18,14 +18,15 @@ use crate::sys::{self, AsSocket, BorrowedSocket, Flags};
 /// The queue fills once [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) or
 /// [`Ancillary::SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Call this whenever `poll` or epoll reports an
 /// error on the socket, or from time to time, until it returns fewer than `reports.len()`: `poll` and epoll report the
-/// error until the queue is empty. tokio has `AsyncBatchSocket::drain_errors`, mio's events have `is_error`, and without a
+/// error until the queue is empty. tokio has `AsyncBatchSocket::recv_errors`, mio's events have `is_error`, and without a
 /// runtime `rustix::event::poll` waits with no events asked for, since it reports `PollFlags::ERR` always.
 ///
-/// With `ERRORS` on, the next call on the socket fails with the error, too. The crate repeats that call up to 16 times if it
-/// was a send whose message has a destination, or a receive on an unconnected socket: the error is probably about another
-/// datagram, whose report is in the queue. Then it returns the error, which in a flood of reports is still another
-/// datagram's. A connected socket's other calls return the error, which is about the peer. A send that fails with
-/// `EMSGSIZE` is repeated once, on any socket: an earlier datagram may have been the long one.
+/// With `ERRORS` on, the next call on the socket fails with the error, too, also a call of std or tokio. Of its own
+/// calls, the crate repeats one up to 16 times if it is a send whose message has a destination, or a receive on an
+/// unconnected socket: the error is probably about another datagram, whose report is in the queue. Then it returns the
+/// error, which in a flood of reports is still another datagram's. A connected socket's other calls return the error,
+/// which is about the peer. A send that fails with `EMSGSIZE` is repeated once, on any socket: an earlier datagram may
+/// have been the long one.
 ///
 /// - The queue shares the socket's receive buffer: Linux's default of 208 KiB holds 250 reports about datagrams of 10 bytes,
 ///   90 about those of 1,200 bytes. When the queue is full, the kernel drops further reports, and the next call returns the

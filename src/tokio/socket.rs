@@ -64,7 +64,7 @@ use crate::socket::{BatchSocket, is_temporary};
 /// - An error of the socket, such as `ConnectionRefused`, wakes a waiting receive, which returns the error. While the
 ///   [error queue](crate::error_queue) is not empty, a waiting receive polls the socket every 4 ms.
 /// - After an ICMP error tokio no longer reports when a full socket has space: a send then sleeps for 4 ms and tries
-///   again. See [the guide](crate::guide::tokio#after-an-error).
+///   again. See [the guide](crate::guide::tokio#errors-and-reports).
 /// - Each datagram costs one unit of the task's cooperative budget, as with tokio's own calls. A call takes its whole
 ///   batch, and the next one yields: another task waits for at most 128 datagrams and one batch.
 ///   [The guide](crate::guide::tokio#a-batch-is-one-turn) says what a batch is in milliseconds.

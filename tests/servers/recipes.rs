@@ -97,7 +97,7 @@ async fn receive(socket: &OneAtATime) -> io::Result<Vec<u8>> {
 #[tokio::test]
 async fn what_a_task_leaves_of_a_batch_is_for_the_next() {
     let ((socket, to), (client, _)) = (bound().await, bound().await);
-    let socket = Arc::new(OneAtATime::new(socket).expect("UDP"));
+    let socket = Arc::new(OneAtATime::new(socket).expect("UDP").0);
     let data: Vec<_> = (0..300u16).map(|number| number.to_be_bytes().to_vec()).collect();
     let client = Offload::new(client).expect("UDP");
     let mut seen = Vec::new();
@@ -123,7 +123,7 @@ async fn what_a_task_leaves_of_a_batch_is_for_the_next() {
 #[tokio::test]
 async fn answers_to_a_few_datagrams_leave_at_once_and_those_to_many_together() {
     let ((socket, to), (client, _)) = (bound().await, bound().await);
-    let socket = OneAtATime::new(socket).expect("UDP");
+    let socket = OneAtATime::new(socket).expect("UDP").0;
     client.connect(to).await.expect("connecting only stores the peer");
     for (asked, at_once) in [(1, 1), (4, 4), (9, 0), (2, 2)] {
         let mut memory = [0; 8];
@@ -155,7 +155,7 @@ async fn answers_to_a_few_datagrams_leave_at_once_and_those_to_many_together() {
 async fn a_shutdown_ends_a_receive_of_one() {
     let (socket, _) = bound().await;
     let descriptor = socket2::SockRef::from(&socket).try_clone().expect("a second descriptor");
-    let socket = OneAtATime::new(socket).expect("UDP");
+    let socket = OneAtATime::new(socket).expect("UDP").0;
     let _ = descriptor.connect(&SocketAddr::from(([127, 0, 0, 1], 9)).into());
     descriptor.shutdown(std::net::Shutdown::Both).expect("a connected socket");
     let error = receive(&socket).await.expect_err("nothing can come");
@@ -163,13 +163,17 @@ async fn a_shutdown_ends_a_receive_of_one() {
 }
 
 #[tokio::test]
-async fn a_datagram_that_answers_nothing_goes_too() {
+async fn what_is_queued_is_sent_before_the_flusher_ends() {
     let ((socket, to), (client, from)) = (bound().await, bound().await);
-    let socket = OneAtATime::new(socket).expect("UDP");
-    let sent = poll_fn(|cx| socket.poll_send_to(cx, b"hello", from)).await.expect("queued");
-    assert_eq!(sent, 5);
-    let mut memory = [0; 8];
-    assert_eq!(client.recv_from(&mut memory).await.expect("it was sent"), (5, to));
+    let (socket, flusher) = OneAtATime::new(socket).expect("UDP");
+    let refused = ([127, 0, 0, 1], 0).into();
+    for dest in [from, refused] {
+        let sent = poll_fn(|cx| socket.poll_send_to(cx, b"hello", dest)).await.expect("queued");
+        assert_eq!(sent, 5);
+    }
     let full = poll_fn(|cx| socket.poll_send_to(cx, &vec![0; 2 << 20], from)).await;
     assert!(matches!(full, Err(error) if error.kind() != io::ErrorKind::WouldBlock));
+    drop(socket);
+    assert_eq!(flusher.await.expect("it ends"), 1, "port 0 alone fails");
+    assert_eq!(client.recv_from(&mut [0; 8]).await.expect("it was sent"), (5, to));
 }
