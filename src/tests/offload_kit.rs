@@ -33,8 +33,8 @@ impl Net {
         }
         let far = [socket_on(ip), socket_on(ip)];
         for far in &far {
-            // The system may allow less.
-            socket2::SockRef::from(far).set_recv_buffer_size(4 << 20).expect("a UDP socket");
+            // The system may allow less to others than root.
+            crate::options::set_recv_buffer(far, 4 << 20).expect("a UDP socket");
         }
         Some(Self { near, far })
     }

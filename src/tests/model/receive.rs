@@ -36,7 +36,7 @@ impl Mailbox {
         let gro = matches!(kind, Kind::Offload { gro: true, .. });
         let socket = socket_on(ip);
         socket.set_nonblocking(true).expect("a non-blocking socket");
-        socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("a UDP socket");
+        crate::options::set_recv_buffer(&socket, 4 << 20).expect("a UDP socket");
         let near = socket_on(ip);
         Self {
             socket: Offload::builder().gso(false).gro(gro).build(socket).expect("a UDP socket"),
