@@ -82,12 +82,15 @@ impl End {
     fn of_error(socket: BorrowedSocket<'_>, error: io::Error, header: Option<GsoBatch>) -> Self {
         use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
         // The call has been repeated for such an error already.
-        let may_be_icmp = sys::segmentation_rejected(&error).is_none()
-            && sys::may_be_unrelated_icmp(socket, &error);
-        let of_header =
-            ![WouldBlock, Interrupted, ConnectionRefused].contains(&error.kind()) && !may_be_icmp;
+        let may_be_icmp = || {
+            sys::segmentation_rejected(&error).is_none()
+                && sys::may_be_unrelated_icmp(socket, &error)
+        };
+        let of_header = || {
+            ![WouldBlock, Interrupted, ConnectionRefused].contains(&error.kind()) && !may_be_icmp()
+        };
         match header {
-            Some(batch) if of_header && batch.is_segmented() => Self::RejectedBatch(batch, error),
+            Some(batch) if batch.is_segmented() && of_header() => Self::RejectedBatch(batch, error),
             _ => Self::OwnError(error),
         }
     }
