@@ -232,5 +232,5 @@ pub mod iter {
 
 /// Compiles the README's code.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/registry.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
