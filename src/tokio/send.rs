@@ -27,7 +27,7 @@ pub(super) fn send_each<'m>(
     async move {
         // `kept` has what a full socket did not take, the next message last. A chunk would take 22 kB in the future.
         let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), Vec::new());
-        let mut msgs = msgs.fuse();
+        let (mut msgs, mut is_to_unix, mut refusals) = (msgs.fuse(), false, 0);
         loop {
             poll_fn(coop::poll_proceed).await.made_progress();
             let (mut offered, mut datagrams) = (None, 0);
@@ -42,7 +42,7 @@ pub(super) fn send_each<'m>(
                 kept.extend(chunk[sent..].iter().rev());
                 result
             };
-            let sent = wait::try_send(socket, || batch_call(&mut send));
+            let sent = wait::try_send(socket, is_to_unix, || batch_call(&mut send));
             // No call was made, so it is not known whether a message is left.
             if offered.is_none() && kept.is_empty() {
                 kept.extend(msgs.next());
@@ -51,9 +51,12 @@ pub(super) fn send_each<'m>(
                 return Ok(handled);
             }
             if sent.as_ref().is_err_and(wait::is_would_block) {
-                wait::space(socket).await?;
+                is_to_unix = wait::is_to_unix(kept.last());
+                wait::space(socket, is_to_unix.then_some(refusals)).await?;
+                refusals += 1;
                 continue;
             }
+            refusals = 0;
             budget::charge(datagrams);
             let is_last = offered.is_some_and(|offered| offered < offer.count);
             let failed = |error| {
@@ -123,7 +126,7 @@ async fn flush_chunk(
         queue.advance(sent);
         Ok(sent)
     };
-    let sent = wait::send(socket, max, || batch_call(&mut send)).await?;
+    let sent = wait::send(socket, max, false, || batch_call(&mut send)).await?;
     budget::charge(datagrams);
     Ok((offered, sent))
 }

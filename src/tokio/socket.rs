@@ -65,6 +65,7 @@ use crate::socket::{BatchSocket, is_temporary};
 ///   [error queue](crate::error_queue) is not empty, a waiting receive polls the socket every 4 ms.
 /// - After an ICMP error tokio no longer reports when a full socket has space: a send then sleeps for 4 ms and tries
 ///   again. See [the guide](crate::guide::tokio#errors-and-reports).
+/// - No event reports space in the queue of a Unix address: a send to it sleeps for 1 to 4 ms and tries again.
 /// - Each datagram costs one unit of the task's cooperative budget, as with tokio's own calls. A call takes its whole
 ///   batch, and the next one yields: another task waits for at most 128 datagrams and one batch.
 ///   [The guide](crate::guide::tokio#a-batch-is-one-turn) says what a batch is in milliseconds.
@@ -402,7 +403,8 @@ pub trait AsyncBatchSocket: Sync + Sized {
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send {
         async move {
             let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
-            let sent = wait::send(self.tokio_socket(), msgs.len(), call).await??;
+            let is_to_unix = wait::is_to_unix(msgs.first());
+            let sent = wait::send(self.tokio_socket(), msgs.len(), is_to_unix, call).await??;
             budget::charge(budget::sent(&msgs[..sent]));
             Ok(sent)
         }
@@ -442,6 +444,7 @@ pub trait AsyncBatchSocket: Sync + Sized {
     where
         Self: Clone + Send + 'static,
     {
+        let is_to_unix = wait::is_to_unix(msgs.first());
         loop {
             ready!(waiter.poll(cx))?;
             ready!(coop::poll_proceed(cx)).made_progress();
@@ -450,12 +453,14 @@ pub trait AsyncBatchSocket: Sync + Sized {
                 [] => Ok(0),
                 _ => self.batch_call(&mut |socket| socket.send_batch(msgs)),
             };
-            match wait::try_send(self.tokio_socket(), send) {
+            match wait::try_send(self.tokio_socket(), is_to_unix, send) {
                 Err(error) if wait::is_would_block(&error) => {
                     let socket = self.clone();
-                    waiter.begin(async move { wait::space(socket.tokio_socket()).await });
+                    let refusals = is_to_unix.then_some(waiter.refusals);
+                    waiter.begin(async move { wait::space(socket.tokio_socket(), refusals).await });
                 }
                 result => {
+                    waiter.refusals = 0;
                     let sent = result?.min(msgs.len());
                     budget::charge(budget::sent(&msgs[..sent]));
                     return Poll::Ready(Ok(sent));

@@ -74,6 +74,56 @@ fn a_send_refused_by_a_writable_socket_is_made_again() {
     });
 }
 
+/// Readiness is about the sender's buffer, "would block" also about the receiver's queue.
+#[cfg(has_descriptors)]
+#[test]
+fn a_message_to_a_unix_address_goes_soon_after_its_receiver_has_read() {
+    use std::os::unix::net::UnixDatagram;
+    const WATCHED: Duration = Duration::from_millis(300);
+    with_ready_socket(async |_, _| {
+        for (holds, way) in
+            [false, true].into_iter().flat_map(|holds| (0..3).map(move |n| (holds, n)))
+        {
+            let name = |role| format!("mmsg-full-{role}-{}-{holds}-{way}", std::process::id());
+            let paths = ["reads", "holds"].map(|role| std::env::temp_dir().join(name(role)));
+            let [reads, _holds] =
+                paths.each_ref().map(|path| UnixDatagram::bind(path).expect("a path of our own"));
+            let near =
+                std::sync::Arc::new(::tokio::net::UnixDatagram::unbound().expect("a socket"));
+            near.writable().await.expect("nothing was sent");
+            // A quarter of the buffer keeps the sender from being writable.
+            for _ in 0..if holds { 8 } else { 0 } {
+                let _ = near.try_send_to(&[0; 6_000], &paths[1]);
+            }
+            let other = UnixDatagram::unbound().expect("a socket");
+            [&reads, &other].iter().for_each(|socket| socket.set_nonblocking(true).expect("open"));
+            while other.send_to(b"full", &paths[0]).is_ok() {}
+
+            let mut waiter = SendWaiter::new();
+            let msgs = [SendMsg::to_unix(crate::UnixAddr::Path(&paths[0]), b"late"); 2];
+            let mut send = Box::pin(async {
+                match way {
+                    0 => near.send_batch(&msgs).await,
+                    1 => near.send_each(msgs, |_, error| panic!("{error}")).await,
+                    _ => poll_fn(|cx| near.poll_send_batch(cx, &mut waiter, &msgs)).await,
+                }
+            });
+            fault::script([]);
+            assert!(time::timeout(WATCHED, send.as_mut()).await.is_err(), "there is no space");
+            let calls = fault::log().len();
+            assert!((10..90).contains(&calls), "{calls} calls: {holds} {way}");
+            let mut buffer = [0; 8];
+            while reads.recv(&mut buffer).is_ok() {}
+            let sent = time::timeout(Duration::from_secs(120), send.as_mut()).await;
+            assert_eq!(sent.expect("there is space").expect("both are sent"), 2);
+            let calls = fault::log().len();
+            assert!(calls <= 2, "{calls} calls: {holds} {way}");
+            assert_eq!(reads.recv(&mut buffer).expect("it was sent"), 4);
+            paths.iter().for_each(|path| std::fs::remove_file(path).expect("it is there"));
+        }
+    });
+}
+
 /// The types let an `AsyncFd` of a pipe compile, so its calls must fail.
 #[cfg(has_descriptors)]
 #[test]

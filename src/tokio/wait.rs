@@ -1,6 +1,6 @@
 //! Waits until a socket is ready, by tokio, and makes a call then.
 //!
-//! tokio remembers readiness until a call within `try_io` returns `WouldBlock`. In four states this does not work:
+//! tokio remembers readiness until a call within `try_io` returns `WouldBlock`. In five states this does not work:
 //!
 //! - While reports wait in the error queue, a receive must not clear the readiness of errors, which a task that waits for
 //!   `Interest::ERROR` needs. The receive waits for datagrams alone, and looks for an error every 4 ms, since no event would
@@ -8,16 +8,33 @@
 //! - After a shutdown tokio reports a socket as readable (read closed) for ever, while its receives find nothing.
 //! - After an error tokio on Linux reports a socket as writable (write closed) for ever. A send that finds it full sleeps.
 //! - Other kernels may refuse a send of a socket that stays writable, so no event would follow. The send sleeps.
+//! - A message to a Unix address needs space in the receiver's queue, and a Unix socket is writable by its own buffer. The
+//!   send asks tokio nothing and sleeps, longer each time, up to 4 ms.
+//!
+//! A program may also use tokio's own calls on the socket. Those that find nothing clear readiness for all tasks:
+//!
+//! | call                                    | clears              | a receive          | a send               | [`errors`]      |
+//! |-----------------------------------------|---------------------|--------------------|----------------------|-----------------|
+//! | `recv`, `recv_from`, `peek_from`        | `READABLE`, `ERROR` | nothing was missed | –                    | reads the queue |
+//! | `try_recv` and the like, `poll_recv`    | `READABLE`          | nothing was missed | –                    | –               |
+//! | `send`, `send_to`, `try_`, `poll_`      | `WRITABLE`          | –                  | an event will follow | –               |
+//! | `async_io`, `try_io`                    | what they ask for   | as the call inside | as the call inside   | reads the queue |
+//! | `readable`, `writable`, `ready`         | nothing             | –                  | –                    | –               |
+//!
+//! Nothing was missed, because a receive that finds nothing has found neither a datagram nor an error, and what comes later is
+//! a new event. It does not look into the error queue, so [`errors`] does.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use ::tokio::task::coop;
+use ::tokio::task::{self, coop};
 use ::tokio::time;
 
 use super::readiness::{Readiness, Want};
+use crate::send::msg::SendMsg;
 use crate::sys;
 
 /// How long to sleep where tokio does not report when a call may succeed.
@@ -133,39 +150,63 @@ fn until_shutdown<T: Default>(
 pub(super) async fn send(
     socket: &impl Readiness,
     max: usize,
+    is_to_unix: bool,
     mut call: impl FnMut() -> io::Result<usize> + Send,
 ) -> io::Result<io::Result<usize>> {
     if max == 0 {
         return Ok(Ok(0));
     }
+    let mut refusals = 0;
     loop {
         poll_fn(coop::poll_proceed).await.made_progress();
-        match try_send(socket, &mut call) {
-            Err(error) if is_would_block(&error) => space(socket).await?,
+        match try_send(socket, is_to_unix, &mut call) {
+            Err(error) if is_would_block(&error) => {
+                space(socket, is_to_unix.then_some(refusals)).await?;
+                refusals += 1;
+            }
             result => return Ok(result.map(|count| count.min(max))),
         }
     }
 }
 
-/// Makes a call that sends, if tokio remembers that the socket is writable. tokio forgets that only if an event will follow.
+/// Makes a call that sends, if tokio remembers that the socket is writable or the message goes to a Unix address. tokio
+/// forgets that only if an event will follow.
 pub(super) fn try_send(
     socket: &impl Readiness,
-    call: impl FnOnce() -> io::Result<usize>,
+    is_to_unix: bool,
+    mut call: impl FnMut() -> io::Result<usize>,
 ) -> io::Result<usize> {
     let mut refused = None;
-    let result = socket.try_io(Want::WRITABLE, || match call() {
+    let mut call = || match call() {
         Err(error) if is_would_block(&error) && sys::stays_writable(sys::borrow(socket)) => {
             refused = Some(error);
             Ok(0)
         }
         result => result,
-    });
+    };
+    let result = match is_to_unix {
+        true => socket.call(Want::WRITABLE, call),
+        false => socket.try_io(Want::WRITABLE, &mut call),
+    };
     refused.map_or(result, Err)
 }
 
-/// Waits until a full socket may have space.
-pub(super) async fn space(socket: &impl Readiness) -> io::Result<()> {
+/// Whether a message goes to the address of a Unix socket.
+pub(super) fn is_to_unix(msg: Option<&SendMsg<'_>>) -> bool {
+    msg.is_some_and(|msg| msg.unix_dest().is_some())
+}
+
+/// Waits until a full socket may have space. `refusals` counts the earlier waits of a message to a Unix address; `None` for
+/// other messages.
+pub(super) async fn space(socket: &impl Readiness, refusals: Option<u64>) -> io::Result<()> {
     require_timer();
+    if let Some(count) = refusals {
+        match count {
+            0 => task::yield_now().await,
+            _ => time::sleep(SLEEP.min(Duration::from_millis(count))).await,
+        }
+        return Ok(());
+    }
     let ready = socket.current(Want::WRITABLE);
     if ready.is_write_closed() || ready.is_writable() && sys::stays_writable(sys::borrow(socket)) {
         time::sleep(SLEEP).await;
@@ -179,15 +220,17 @@ pub(super) fn has_space(socket: &impl Readiness) -> bool {
     !socket.current(Want::WRITABLE).is_write_closed() || sys::has_space(sys::borrow(socket))
 }
 
-/// Reads the error queue as soon as it holds something.
+/// Reads the error queue as soon as it holds something: before each wait and after it, whatever tokio remembers.
 pub(super) async fn errors(
     socket: &impl Readiness,
     mut drain: impl FnMut() -> io::Result<usize> + Send,
 ) -> io::Result<usize> {
     loop {
-        socket.ready(Want::ERROR).await?;
         poll_fn(coop::poll_proceed).await.made_progress();
-        let drained = socket.try_io(Want::ERROR, || match drain() {
+        // The wait begins first, so that it ends for a report that comes after the read.
+        let mut ready = pin!(socket.ready(Want::ERROR));
+        let begun = poll_fn(|cx| Poll::Ready(ready.as_mut().poll(cx))).await;
+        let drained = socket.call(Want::ERROR, || match drain() {
             // Makes tokio clear the readiness, or the next wait would end at once.
             Ok(0) => would_block(),
             result => result,
@@ -195,6 +238,10 @@ pub(super) async fn errors(
         if !drained.as_ref().is_err_and(is_would_block) {
             return drained;
         }
+        match begun {
+            Poll::Ready(ended) => ended?,
+            Poll::Pending => ready.await?,
+        };
     }
 }
 

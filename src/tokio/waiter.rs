@@ -31,20 +31,24 @@ type Wait = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
 ///
 /// [`AsyncBatchSocket::poll_send_batch`]: crate::AsyncBatchSocket::poll_send_batch
 #[derive(Default)]
-pub struct SendWaiter(Option<Wait>);
+pub struct SendWaiter {
+    wait: Option<Wait>,
+    /// The waits since the last send.
+    pub(super) refusals: u64,
+}
 
 impl SendWaiter {
     /// A waiter that does not wait yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self(None)
+        Self { wait: None, refusals: 0 }
     }
 
     /// Ends when the wait that was begun has ended, at once if there is none.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(wait) = &mut self.0 else { return Poll::Ready(Ok(())) };
+        let Some(wait) = &mut self.wait else { return Poll::Ready(Ok(())) };
         let result = ready!(wait.as_mut().poll(cx));
-        self.0 = None;
+        self.wait = None;
         Poll::Ready(result)
     }
 
@@ -54,12 +58,13 @@ impl SendWaiter {
         &mut self,
         wait: impl Future<Output = io::Result<()>> + Send + Sync + 'static,
     ) {
-        self.0 = Some(Box::pin(wait));
+        self.wait = Some(Box::pin(wait));
+        self.refusals += 1;
     }
 }
 
 impl fmt::Debug for SendWaiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SendWaiter").field(&self.0.is_some()).finish()
+        f.debug_tuple("SendWaiter").field(&self.wait.is_some()).finish()
     }
 }

@@ -101,7 +101,7 @@ fn an_error_of_the_socket_comes_with_the_next_datagram_of_a_polled_receive() {
     });
 }
 
-/// Each sender has a waiter, and each is woken.
+/// Each sender has a waiter, and each is woken, also beside calls of tokio that find the socket full.
 #[cfg(unix)]
 #[test]
 fn every_polled_sender_is_woken() {
@@ -130,10 +130,16 @@ fn every_polled_sender_is_woken() {
                 })
             })
             .collect();
+        let plain = tokio::spawn(async move {
+            for _ in 0..EACH {
+                near.send(b"plain").await.expect("there is space");
+            }
+        });
         // By now all wait.
         tokio::task::yield_now().await;
-        assert_eq!(receive(&far, SENDERS * EACH).await.len(), SENDERS * EACH);
-        for sender in senders {
+        let all = (SENDERS + 1) * EACH;
+        assert_eq!(receive(&far, all).await.len(), all);
+        for sender in senders.into_iter().chain([plain]) {
             sender.await.expect("it does not panic");
         }
     });
