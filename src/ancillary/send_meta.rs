@@ -202,7 +202,8 @@ impl SendMeta {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if this system cannot send so from a socket that is bound to one address or connected.
+    /// `InvalidInput` if this system cannot send so from a socket that is bound to one address or connected; `Unsupported` if it
+    /// cannot from an IPv6 socket.
     #[cold]
     pub(crate) fn keep_socket(&mut self, rule: SourceRule, own: Option<IpAddr>) -> io::Result<()> {
         let unbinds = rule == SourceRule::Unbinds;
@@ -210,6 +211,15 @@ impl SendMeta {
             self.interface = None;
         }
         let Some(own) = own else { return Ok(()) };
+        if rule == SourceRule::IgnoredByV6 {
+            let setting = if self.source.is_some() { "source" } else { "interface" };
+            let family = "IPv4 on an IPv6 socket";
+            return if own.is_ipv6() { Err(unsupported(setting, family)) } else { Ok(()) };
+        }
+        let own = own.to_canonical();
+        if own.is_unspecified() {
+            return Ok(());
+        }
         let named = match (self.source, self.interface) {
             (Some(source), _) if source.to_canonical() != own => format!("source is {source}"),
             (None, Some(index)) if unbinds => format!("interface is {index}"),
@@ -357,9 +367,7 @@ impl ControlWriter<'_> {
         payload: &[u8],
     ) -> io::Result<()> {
         let Some(ty) = ty else {
-            let family = self.family();
-            let reason = format!("this platform does not support {setting} for {family}");
-            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+            return Err(unsupported(setting, self.family()));
         };
         let end = control_message::append(Layout::NATIVE, self.space, self.len, ty, payload);
         self.len = end.ok_or_else(|| too_long(self.len + Layout::NATIVE.space(payload.len())))?;
@@ -388,6 +396,12 @@ impl ControlWriter<'_> {
     fn family(&self) -> &'static str {
         if self.families.v4 { "IPv4" } else { "IPv6" }
     }
+}
+
+#[cold]
+fn unsupported(setting: &str, family: &str) -> io::Error {
+    let reason = format!("this platform does not support {setting} for {family}");
+    io::Error::new(io::ErrorKind::Unsupported, reason)
 }
 
 #[cold]

@@ -105,8 +105,7 @@ pub(crate) fn peer(socket: BorrowedSocket<'_>) -> Option<SocketAddr> {
     SockRef::from(&socket).peer_addr().ok()?.as_socket()
 }
 
-/// The address of a socket that is bound to a single one or connected; mapped addresses as IPv4. `None` if the system chooses
-/// an address for each datagram.
+/// The address that the socket is bound to: unspecified if the system chooses one for each datagram.
 ///
 /// # Errors
 ///
@@ -115,8 +114,7 @@ pub(crate) fn peer(socket: BorrowedSocket<'_>) -> Option<SocketAddr> {
 pub(crate) fn own_ip(socket: BorrowedSocket<'_>) -> io::Result<Option<IpAddr>> {
     #[cfg(test)]
     fault::count_question();
-    let local = SockRef::from(&socket).local_addr()?.as_socket();
-    Ok(local.map(|local| local.ip().to_canonical()).filter(|ip| !ip.is_unspecified()))
+    Ok(SockRef::from(&socket).local_addr()?.as_socket().map(|local| local.ip()))
 }
 
 /// The system's [`numbers::V4_RULES`].

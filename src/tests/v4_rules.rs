@@ -22,7 +22,7 @@ const FREEBSD: V4Rules = V4Rules {
     source: SourceRule::Rejected,
     reported_by_v6: Some(&[own::RECV_PKTINFO_V6, own::RECV_TCLASS, own::RECV_HOP_LIMIT]),
 };
-const NETBSD: V4Rules = V4Rules { source: SourceRule::Allowed, reported_by_v6: Some(&[]) };
+const NETBSD: V4Rules = V4Rules { source: SourceRule::IgnoredByV6, reported_by_v6: Some(&[]) };
 
 const HOME: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
@@ -245,6 +245,43 @@ fn another_source_or_an_interface_of_a_socket_with_an_address_is_an_error_that_n
             assert_eq!(send(link_local), Ok(2), "{kind:?}");
         }
     });
+}
+
+/// NetBSD sends such a message from any address, by any interface, and no error says so.
+#[test]
+fn a_source_or_interface_that_an_ipv6_socket_would_ignore_is_unsupported() {
+    let far = socket();
+    let metas =
+        [SendMeta::new().with_source(HOME.into()), SendMeta::new().with_interface(INTERFACE)];
+    for (kind, meta) in KINDS.into_iter().flat_map(|kind| metas.map(|meta| (kind, meta))) {
+        let Some(socket) = kind.socket(addr(&far)) else { continue };
+        let node = Node::new(socket, NETBSD);
+        let plain =
+            if kind.is_connected() { SendMsg::new(b"x") } else { SendMsg::to(addr(&far), b"x") };
+        let sent = node.socket.send_batch(&[plain, plain.with_meta(&meta), plain]);
+        let is_v6 = matches!(kind, Kind::V6All | Kind::V6Connected);
+        assert_eq!(sent.expect("the first has no setting"), if is_v6 { 1 } else { 3 }, "{kind:?}");
+        if is_v6 {
+            let error =
+                node.socket.send_batch(&[plain.with_meta(&meta)]).expect_err("it is ignored");
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+            // An answer names neither.
+            let batch = asked(&node, &far);
+            assert_eq!(
+                node.socket
+                    .send_each(
+                        batch.iter().filter_map(|d| if kind.is_connected() {
+                            Some(plain)
+                        } else {
+                            d.reply(b"x")
+                        }),
+                        |_, error| panic!("{error}")
+                    )
+                    .expect("all are sent"),
+                3
+            );
+        }
+    }
 }
 
 #[test]

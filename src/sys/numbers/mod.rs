@@ -75,8 +75,8 @@ pub(crate) const UNIX_ADDR_LEN: usize = size_of::<libc::sockaddr_un>();
 #[cfg(windows)]
 pub(crate) const UNIX_ADDR_LEN: usize = 110;
 
-/// What an IPv4 send that names a source or an interface does on a socket with an address of its own: one that is bound to a
-/// single address, or connected.
+/// What an IPv4 send that names a source or an interface does, on an IPv6 socket or on a socket with an address of its own: one
+/// that is bound to a single address, or connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SourceRule {
     /// It sends from there.
@@ -85,6 +85,8 @@ pub(crate) enum SourceRule {
     Rejected,
     /// It takes the address and the peer away from the socket. An interface overrides a source.
     Unbinds,
+    /// An IPv6 socket ignores both. An IPv4 socket sends from there.
+    IgnoredByV6,
 }
 
 /// What a system does with IPv4's control messages and options on some sockets.

@@ -18,6 +18,7 @@ pub(crate) const RECV_DSTADDR_V4: Option<OptionName> = DSTADDR_V4;
 pub(crate) const RECV_TTL: Option<OptionName> = TTL;
 /// `SO_TIMESTAMP`
 pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, 0x2000));
-/// `ip6_savecontrol` in sys/netinet6/ip6_input.c returns at an IPv4 packet.
+/// `udp6_output` in sys/netinet6/udp6_output.c passes a mapped destination no control data; `ip6_savecontrol` in
+/// sys/netinet6/ip6_input.c returns at an IPv4 packet.
 pub(crate) const V4_RULES: V4Rules =
-    V4Rules { source: SourceRule::Allowed, reported_by_v6: Some(&[]) };
+    V4Rules { source: SourceRule::IgnoredByV6, reported_by_v6: Some(&[]) };
