@@ -15,11 +15,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use common::linux::{UDP_GRO, UDP_SEGMENT};
+use common::threads::Call;
 use common::{exchange, skip, sockets};
 use mmsg::error_queue::{Report, drain_errors};
-use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt};
+use mmsg::offload::GsoStatus;
+use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, Offload, TransmitClock, options};
 use mmsg::{RecvBatch, RecvMsg, SendMsg, SendQueue};
 use seccomp::{DeniedCall, RECVMMSG, RECVMSG, SENDMMSG, SENDMMSG_IS_A_LOOP, SENDMSG, SENDTO};
 
@@ -156,6 +159,100 @@ fn a_policy_that_answers_with_an_icmp_error_ends_each_call() {
                 })?;
             }
         }
+        Ok(())
+    });
+}
+
+/// gVisor rejects `MSG_WAITFORONE`.
+#[test]
+fn a_recvmmsg_that_cannot_wait_for_its_first_message() {
+    in_child("a_recvmmsg_that_cannot_wait_for_its_first_message", || {
+        let (near, far) = (sockets::udp4(), sockets::udp4());
+        let refusing = sockets::refusing();
+        seccomp::reject_wait_flag()?;
+        let mut batch = RecvBatch::new(8, 4);
+        // The first receive meets the rejection, and takes all that is there.
+        for _ in 0..2 {
+            for _ in 0..3 {
+                near.send_to(b"data", sockets::addr(&far)).expect("loopback takes it");
+            }
+            assert_eq!(far.recv_into(&mut batch).expect("three came"), 3);
+        }
+        // An error may have ended the call, and nothing keeps it.
+        assert!(!batch.drained());
+        exchange(&near, &far, 20);
+        assert_eq!(Backend::current(), Backend::Mmsg);
+
+        assert!(common::would_block(far.recv_more(&mut batch)));
+        let (timeout, begin) = (Duration::from_millis(30), Instant::now());
+        far.set_read_timeout(Some(timeout)).expect("a timeout");
+        assert!(common::would_block(far.recv_into(&mut batch)));
+        assert!(begin.elapsed() + common::tick() >= timeout);
+        far.set_read_timeout(None).expect("a timeout");
+        let to = sockets::addr(&far);
+        let receiver = Call::blocked(move || far.recv_into(&mut RecvBatch::new(8, 4)));
+        near.send_to(b"data", to).expect("loopback takes it");
+        assert_eq!(receiver.result().expect("it came"), 1);
+
+        Ancillary::ERRORS.require(&near).expect("Linux has it");
+        for _ in 0..4 {
+            let _ = near.send_to(b"refused", sockets::addr(&refusing));
+        }
+        sockets::settle_answers();
+        let mut reports = [Report::EMPTY; 8];
+        assert!(drain_errors(&near, &mut reports).expect("it has a queue") >= 2);
+        assert_eq!(drain_errors(&near, &mut reports).expect("it has a queue"), 0);
+        Ok(())
+    });
+}
+
+/// After a shutdown, a blocking `recvmsg` of gVisor returns 0 and leaves the header as it was. So does this filter.
+#[test]
+fn a_receive_that_says_nothing_about_the_source_has_met_a_shutdown() {
+    in_child("a_receive_that_says_nothing_about_the_source_has_met_a_shutdown", || {
+        let socket = sockets::udp4();
+        seccomp::reject_wait_flag()?;
+        seccomp::deny(&[RECVMSG], 0)?;
+        let mut memory = [[0; 4]; 4];
+        for slots in [1, 4] {
+            assert_eq!(socket.recv_into(&mut RecvBatch::new(slots, 4)).expect("the end"), 0);
+            let memory = memory[..slots].iter_mut();
+            let mut msgs: Vec<_> = memory.map(|buffer| RecvMsg::new(buffer)).collect();
+            assert_eq!(socket.recv_batch(&mut msgs).expect("the end"), 0);
+        }
+        Ok(())
+    });
+}
+
+/// gVisor accepts many options that it does not have, and cannot read them.
+#[test]
+fn an_option_that_cannot_be_read_is_not_on() {
+    in_child("an_option_that_cannot_be_read_is_not_on", || {
+        let socket = sockets::udp4();
+        // Linux before 5.12 cannot read UDP_GRO, but UDP_SEGMENT.
+        seccomp::ignore_option(UDP_GRO, true)?;
+        assert!(Ancillary::GRO.enable(&socket)? == Ancillary::GRO);
+        let by_level = [UDP_SEGMENT, UDP_GRO, libc::IP_MTU_DISCOVER, libc::SO_SNDBUFFORCE];
+        for name in [libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING, libc::SO_RXQ_OVFL] {
+            seccomp::ignore_option(name, false)?;
+        }
+        for name in by_level.into_iter().chain([libc::SO_MAX_PACING_RATE, libc::SO_TXTIME]) {
+            seccomp::ignore_option(name, false)?;
+        }
+        let ignored = [Ancillary::TIMESTAMP, Ancillary::SEND_TIMESTAMP, Ancillary::DROPPED];
+        for member in ignored.into_iter().chain([Ancillary::HARDWARE_TIMESTAMP, Ancillary::GRO]) {
+            assert!((member | Ancillary::TOS).enable(&socket)? == Ancillary::TOS, "{member:?}");
+            let error = member.require(&socket).expect_err("it is not on");
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{member:?}");
+        }
+        let unread = |result: io::Result<()>| common::code(result) == libc::ENOPROTOOPT;
+        assert!(unread(options::set_max_pacing_rate(&socket, Some(1 << 20))));
+        assert!(unread(TransmitClock::Monotonic.select(&socket)));
+        assert!(unread(options::Fragmentation::Probe.set(&socket)));
+        // The send buffer has its other option.
+        assert_eq!(options::set_send_buffer(&socket, 64 << 10)?, 64 << 10);
+        let offload = Offload::new(socket)?;
+        assert!(!offload.gro() && offload.gso_status() == GsoStatus::Unsupported);
         Ok(())
     });
 }

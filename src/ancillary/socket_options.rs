@@ -14,7 +14,8 @@ impl Ancillary {
     /// IPv4 datagrams: `HOP_LIMIT` there, and on NetBSD `DEST` and `TOS`, are off on such a socket.
     ///
     /// A member that the platform, the process's permissions or the type of socket do not allow is
-    /// left unchanged; that is no error.
+    /// left unchanged; that is no error. An option that the system accepts but does not read back, as gVisor does, is not
+    /// on.
     ///
     /// Datagrams already in the queue have only part of the metadata: on Linux, an IPv4 datagram to a broadcast or
     /// multicast address then has a destination and no [`local`](crate::RecvMeta::local) address to reply from. On macOS and
@@ -191,7 +192,6 @@ fn set(
     option: &SocketOption,
     name: Option<OptionName>,
 ) -> io::Result<Option<(Option<OptionName>, i32)>> {
-    // An option that cannot be read back (UDP_GRO before Linux 5.12) is a boolean.
     let before = sys::option(socket, name).unwrap_or(0);
     // Bits set by another member or by other code stay set.
     let wanted = if option.bits { before | option.on } else { option.on };
@@ -200,7 +200,11 @@ fn set(
         Err(error) if sys::is_about_the_option(&error) => return Ok(None),
         Err(error) => return Err(error),
     }
-    let is_on = sys::option(socket, name).map_or(true, |now| option.is_on(now));
+    // gVisor accepts options that it does not have: these cannot be read. Nor can UDP_GRO before Linux 5.12, which has
+    // UDP_SEGMENT.
+    let is_readable = |name| sys::option(socket, name).is_ok();
+    let is_unread_gro = || name == numbers::GRO && is_readable(numbers::SEGMENT);
+    let is_on = sys::option(socket, name).map_or_else(|_| is_unread_gro(), |now| option.is_on(now));
     Ok(is_on.then_some((name, before)))
 }
 

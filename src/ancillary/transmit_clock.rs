@@ -32,7 +32,7 @@ impl TransmitClock {
     pub fn select(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<()> {
         // `struct sock_txtime` without flags (include/uapi/linux/net_tstamp.h).
         let value = [self.number(), 0].map(i32::to_ne_bytes);
-        sys::set_option_bytes(sys::borrow(socket), numbers::TXTIME, value.as_flattened())
+        sys::set_option_checked(sys::borrow(socket), numbers::TXTIME, value.as_flattened())
     }
 
     /// The current time of this clock, since its start. Add a delay to make a transmit time.

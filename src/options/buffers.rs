@@ -77,10 +77,16 @@ fn set_largest(
     // The option is a C int. Linux accepts at most half of its range.
     let bytes = bytes.min(i32::MAX as usize / 2);
     let handle = SockRef::from(&socket);
-    if sys::set_option(socket, forced, bytes as i32).is_err() {
-        largest(bytes, |bytes| set(&handle, bytes))?;
-    }
-    let in_force = get(&handle)? / numbers::BUFFER_FACTOR;
+    let size = || get(&handle).map(|size| size / numbers::BUFFER_FACTOR);
+    let forced = sys::set_option(socket, forced, bytes as i32).and_then(|()| size()).ok();
+    // gVisor accepts SO_SNDBUFFORCE without effect.
+    let in_force = match forced.filter(|size| *size == bytes) {
+        Some(size) => size,
+        None => {
+            largest(bytes, |bytes| set(&handle, bytes))?;
+            size()?
+        }
+    };
     if in_force < bytes {
         events::small_buffer(buffer, bytes, in_force);
     }

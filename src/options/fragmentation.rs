@@ -59,7 +59,8 @@ impl Fragmentation {
     pub fn set(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<()> {
         let socket = sys::borrow(socket);
         let families = sys::families(socket)?;
-        let set = |name| sys::set_option(socket, name, numbers::FRAGMENTATION[self as usize]);
+        let value = numbers::FRAGMENTATION[self as usize].to_ne_bytes();
+        let set = |name| sys::set_option_checked(socket, name, &value);
         match (families.v4, families.v6) {
             (true, false) => set(numbers::FRAGMENTATION_V4),
             (false, true) => set(numbers::FRAGMENTATION_V6),

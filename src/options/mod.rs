@@ -74,5 +74,5 @@ pub fn set_max_pacing_rate(
     // An unsigned long for the kernel, with all bits set for no limit (sk_setsockopt in net/core/sock.c).
     let rate = bytes_a_second
         .map_or(usize::MAX, |rate| usize::try_from(rate).unwrap_or(usize::MAX).min(usize::MAX - 1));
-    sys::set_option_bytes(sys::borrow(socket), numbers::MAX_PACING_RATE, &rate.to_ne_bytes())
+    sys::set_option_checked(sys::borrow(socket), numbers::MAX_PACING_RATE, &rate.to_ne_bytes())
 }

@@ -200,19 +200,20 @@ pub trait BatchSocketExt: BatchSocket {
         Self: AsSocket,
     {
         let before = batch.message_count();
-        let mut shut_down = false;
+        let (mut shut_down, mut again) = (false, false);
         while batch.message_count() < batch.slots() {
             let held = batch.message_count();
             let left = deadline.saturating_duration_since(Instant::now());
             match self.recv_more(batch) {
                 Ok(_) if batch.message_count() <= held => break,
-                Ok(_) => {}
+                Ok(_) => again = false,
                 Err(error) if is_temporary(&error) => {
                     if left.is_zero() || shut_down {
                         break;
                     }
                     // Messages may have come between the receive and the shutdown.
-                    shut_down = !sys::wait_readable(sys::borrow(self), left);
+                    shut_down = !sys::wait_readable(sys::borrow(self), left, again);
+                    again = true;
                 }
                 Err(error) => return Err(error),
             }

@@ -86,6 +86,20 @@ pub(crate) fn set_option(
     set_option_bytes(socket, name, &value.to_ne_bytes())
 }
 
+/// Sets an option and reads it back: gVisor accepts options that it does not have.
+///
+/// # Errors
+///
+/// As for [`set_option_bytes`], and if the option cannot be read.
+pub(crate) fn set_option_checked(
+    socket: BorrowedSocket<'_>,
+    name: Option<numbers::OptionName>,
+    value: &[u8],
+) -> io::Result<()> {
+    set_option_bytes(socket, name, value)?;
+    option(socket, name).map(drop)
+}
+
 /// An IPv4 destination as an IPv6 socket needs it on the platforms whose IPv6 sockets take no other. `is_v6` keeps what the
 /// socket is.
 #[cold]

@@ -1,6 +1,7 @@
 //! What every backend owes: which system calls move a batch, and when a call is made again.
 //!
-//! - Where the multi-message calls are missing, the whole process changes to the single-message calls.
+//! - Where the multi-message calls are missing, the whole process changes to the single-message calls. Where `recvmmsg`
+//!   cannot wait for its first message (gVisor), a single-message call does.
 //! - A call that a signal ended is repeated. On a socket with a timeout it returns `Interrupted`, since the kernel would
 //!   restart the timeout.
 //! - A call on an unconnected socket that may have met another datagram's ICMP error is repeated, up to [`MAX_REPEATS`]
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use socket2::{SockRef, Socket};
 
+use super::addr::NAME_LEN;
 #[cfg(any(test, fuzzing))]
 use super::fault;
 use super::flags::Flags;
@@ -28,7 +30,7 @@ use crate::events;
 /// Which system calls move a batch.
 ///
 /// Both backends give the same results, with one exception: if an [asynchronous error](crate::BatchSocket#errors) arrives
-/// during a call, `recvmmsg` keeps it for the next call, and single calls may lose it. Both move a single message by the
+/// during a call, `recvmmsg` keeps it for the next call (gVisor's does not), and single calls may lose it. Both move a single message by the
 /// single-message call, which costs less.
 ///
 /// The process starts with the faster backend that the platform has. It changes to [`Msg`](Self::Msg) for good if the
@@ -140,11 +142,16 @@ fn recv_once(
     prepared: &mut PreparedRecvs<'_>,
     flags: Flags,
 ) -> io::Result<Received> {
-    let len = prepared.as_slice().len();
+    #[cfg_attr(not(mmsg_calls), allow(unused_mut))]
+    let mut len = prepared.as_slice().len();
     #[cfg(mmsg_calls)]
     if len > 1 && Backend::current() == Backend::Mmsg {
         match calls::recvmmsg(socket, prepared, flags) {
-            Err(error) if calls_are_missing(&error) => {}
+            Err(error) if calls_are_missing(&error) || calls::wait_flag_is_missing(&error) => {}
+            // The single-message call waits in its place.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && calls::never_waits() => {
+                len = 1
+            }
             result => return result,
         }
     }
@@ -274,8 +281,8 @@ fn before_shutdown_checked(socket: BorrowedSocket<'_>, headers: &[Header]) -> Op
 }
 
 /// Whether a header has neither payload nor source. On an Internet socket this means a shutdown, since even an empty
-/// datagram has a source.
+/// datagram has a source. gVisor leaves the length of the source as it was.
 #[inline]
 fn is_shutdown_marker(header: &Header) -> bool {
-    header.len() == 0 && header.name_len() == 0
+    header.len() == 0 && [0, NAME_LEN].contains(&header.name_len())
 }

@@ -143,3 +143,16 @@ fn the_probe_leaves_the_sockets_own_error_alone() {
     let pending = loopback.near.take_error().unwrap().expect("ECONNREFUSED is still there");
     assert_eq!(pending.raw_os_error(), Some(errno::ECONNREFUSED));
 }
+
+/// The kernel here has `MSG_WAITFORONE`, so `EINVAL` is about something else.
+#[test]
+fn an_einval_of_a_receive_is_returned() {
+    let loopback = Loopback::new();
+    loopback.fill(0..2);
+    Backend::Mmsg.make_process_default().unwrap();
+    fault::script([(Call::RecvMmsg, Fate::Fail(errno::EINVAL))]);
+    assert_eq!(errno(Receiving::Batch.recv(&loopback.far, 2)), errno::EINVAL);
+    assert_eq!(calls(), [(Call::RecvMmsg, 2)]);
+    assert_eq!(Receiving::Batch.recv(&loopback.far, 2).unwrap(), [0, 1]);
+    assert_eq!(calls(), [(Call::RecvMmsg, 2)]);
+}

@@ -72,24 +72,40 @@ pub fn deny(calls: &[DeniedCall], errno: i32) -> io::Result<()> {
     install(&mut program)
 }
 
-/// From now on, setting this option of any level fails with `errno` on this thread.
+/// From now on, each `recvmmsg` of this thread with `MSG_WAITFORONE` fails with `EINVAL`.
 ///
 /// # Errors
 ///
-/// If the system does not let this thread install a filter, or sets options by another call.
-pub fn deny_option(name: i32, errno: i32) -> io::Result<()> {
+/// If the system does not let this thread install a filter, or receives by another call.
+pub fn reject_wait_flag() -> io::Result<()> {
+    let flag = libc::MSG_WAITFORONE as u32;
+    let has_flag = sock_filter { code: (libc::BPF_JMP | libc::BPF_JSET) as u16, ..if_is(flag, 1) };
+    let error = libc::SECCOMP_RET_ERRNO | libc::EINVAL as u32;
+    install_for(libc::SYS_recvmmsg, &[load(FIRST_ARGUMENT + 24), has_flag, answer(error)])
+}
+
+/// From now on, this thread can set this option of any level without effect, unless `sets`, and reading it fails with
+/// `ENOPROTOOPT`.
+///
+/// # Errors
+///
+/// If the system does not let this thread install a filter, or has options by another call.
+pub fn ignore_option(name: i32, sets: bool) -> io::Result<()> {
+    let ask = |answer| [load(FIRST_ARGUMENT + 16), if_is(name as u32, 1), answer];
+    if !sets {
+        install_for(libc::SYS_setsockopt, &ask(answer(libc::SECCOMP_RET_ERRNO)))?;
+    }
+    let error = libc::SECCOMP_RET_ERRNO | libc::ENOPROTOOPT as u32;
+    install_for(libc::SYS_getsockopt, &ask(answer(error)))
+}
+
+/// Installs a filter that runs `statements` for a system call, and lets everything else pass.
+fn install_for(number: libc::c_long, statements: &[sock_filter]) -> io::Result<()> {
     if SOCKETCALL.is_some() {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let mut program = [
-        load(NUMBER),
-        if_is(libc::SYS_setsockopt as u32, 3),
-        load(FIRST_ARGUMENT + 16),
-        if_is(name as u32, 1),
-        answer(libc::SECCOMP_RET_ERRNO | errno as u32),
-        answer(libc::SECCOMP_RET_ALLOW),
-    ];
-    install(&mut program)
+    let call = [load(NUMBER), if_is(number as u32, statements.len() as u8)];
+    install(&mut [&call, statements, &[answer(libc::SECCOMP_RET_ALLOW)]].concat())
 }
 
 fn load(at: u32) -> sock_filter {

@@ -136,6 +136,8 @@ fn a_coalesced_message_is_added_and_counted_once() {
 struct AfterEach<F> {
     socket: UdpSocket,
     then: F,
+    /// Whether a receive finds what waits.
+    finds: bool,
 }
 
 #[cfg(target_os = "linux")]
@@ -156,7 +158,8 @@ impl<F: Fn(&UdpSocket) -> bool> BatchSocket for AfterEach<F> {
     }
 
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        let result = self.socket.recv_more(batch);
+        let nothing = || Err(ErrorKind::WouldBlock.into());
+        let result = if self.finds { self.socket.recv_more(batch) } else { nothing() };
         if (self.then)(&self.socket) { Ok(0) } else { result }
     }
 }
@@ -175,12 +178,29 @@ fn what_came_before_a_shutdown_is_taken() {
         false
     };
     let mut batch = RecvBatch::new(SLOTS, 64);
-    let socket = AfterEach { socket, then };
+    let socket = AfterEach { socket, then, finds: true };
     let added = socket.recv_more_until(&mut batch, Instant::now() + TIME_LIMIT);
     assert_eq!((added.expect("the end is no error"), data(&batch)), (1, vec![b"last".to_vec()]));
     // Nor does it wait where a receive brings nothing without an error.
-    let idle = AfterEach { socket: udp4(), then: |_: &UdpSocket| true };
+    let idle = AfterEach { socket: udp4(), then: |_: &UdpSocket| true, finds: true };
     assert_eq!(idle.recv_more_until(&mut batch, Instant::now() + TIME_LIMIT).expect("no error"), 0);
+}
+
+/// gVisor reports a socket that was shut down as readable for ever.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_readable_socket_without_messages_makes_no_busy_loop() {
+    let (socket, calls) = (udp4(), std::cell::Cell::new(0));
+    send(&socket, &numbered(1, 20));
+    let then = |_: &UdpSocket| {
+        calls.set(calls.get() + 1);
+        false
+    };
+    // Nobody takes the datagram that `poll` sees.
+    let socket = AfterEach { socket, then, finds: false };
+    let added = socket.recv_more_until(&mut RecvBatch::new(2, 64), in_millis(50));
+    assert_eq!(added.expect("the deadline is no error"), 0);
+    assert!(calls.get() <= 53, "{} calls in 50 ms", calls.get());
 }
 
 #[cfg(target_os = "linux")]

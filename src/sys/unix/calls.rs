@@ -7,6 +7,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 #[cfg(mmsg_calls)]
+use std::sync::atomic::{AtomicI32, Ordering};
+#[cfg(mmsg_calls)]
 use std::{mem, ptr};
 
 #[cfg(mmsg_calls)]
@@ -33,7 +35,11 @@ const RECV: libc::c_int = 0;
 /// Without this flag a send may end the process by SIGPIPE instead of returning EPIPE.
 const SEND: libc::c_int = libc::MSG_NOSIGNAL;
 
-/// Receives into the headers, at least one. Waits for the first message only.
+/// The flag by which `recvmmsg` waits for its first message only; `MSG_DONTWAIT` on a kernel without it (gVisor).
+#[cfg(mmsg_calls)]
+static WAIT: AtomicI32 = AtomicI32::new(libc::MSG_WAITFORONE);
+
+/// Receives into the headers, at least one. Waits for the first message only, or not at all if [`never_waits`].
 ///
 /// The timeout argument is useless: the kernel checks it only after a datagram has arrived (recvmmsg(2), BUGS).
 #[cfg(mmsg_calls)]
@@ -46,7 +52,8 @@ pub(in crate::sys) fn recvmmsg(
     let len = prepared.as_slice().len();
     #[cfg(any(test, fuzzing))]
     let len = fault::next(Call::RecvMmsg, len)?;
-    let flags = flags.0 | RECV | libc::MSG_WAITFORONE;
+    let wait = WAIT.load(Ordering::Relaxed);
+    let flags = flags.0 | RECV | wait;
     let headers = prepared.as_mut_ptr().cast::<Raw>();
     // SAFETY: the headers meet the invariant of PreparedRecvs, and there are at least `len`.
     let n = unsafe {
@@ -56,8 +63,32 @@ pub(in crate::sys) fn recvmmsg(
     // SAFETY: the kernel wrote to those that it filled, and maybe to the one at which it met an error.
     unsafe { prepared.set_touched(count + 1) };
     close_descriptors(&prepared.as_slice()[..count]);
-    // Linux keeps an error that ends the call, and FreeBSD's C library loses it.
-    Ok(Received { count, drained: cfg!(linux_like) && count < len })
+    // Linux keeps an error that ends the call; gVisor and FreeBSD's C library lose it.
+    let keeps_error = cfg!(linux_like) && wait == libc::MSG_WAITFORONE;
+    Ok(Received { count, drained: keeps_error && count < len })
+}
+
+/// Whether the system's `recvmmsg` waits for no message: it found none if it fails with `WouldBlock`.
+#[cfg(mmsg_calls)]
+#[cold]
+pub(in crate::sys) fn never_waits() -> bool {
+    WAIT.load(Ordering::Relaxed) == libc::MSG_DONTWAIT
+}
+
+/// Whether `recvmmsg` failed because the kernel does not know `MSG_WAITFORONE`. If so, the process no longer uses that.
+///
+/// gVisor rejects the flag before it looks at the descriptor (`RecvMMsg` in pkg/sentry/syscalls/linux/sys_socket.go).
+#[cfg(mmsg_calls)]
+#[cold]
+pub(in crate::sys) fn wait_flag_is_missing(error: &io::Error) -> bool {
+    let is_invalid = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
+    let missing = is_invalid(error)
+        && !never_waits()
+        && recvmmsg_without_socket(libc::MSG_WAITFORONE).is_err_and(|error| is_invalid(&error));
+    if missing {
+        WAIT.store(libc::MSG_DONTWAIT, Ordering::Relaxed);
+    }
+    missing
 }
 
 /// Receives one message into header `i`.
@@ -174,21 +205,30 @@ fn mmsg_is_permitted() -> bool {
     if fault::next(Call::Permitted, 1).is_err() {
         return false;
     }
-    const INVALID_FD: c_int = -1;
     // SAFETY: zero is a valid value of a C struct of raw pointers, lengths and flags.
     let mut header: Raw = unsafe { mem::zeroed() };
     // SAFETY: one header without address, buffers and control data.
     let sent = counted(unsafe { libc::sendmmsg(INVALID_FD, &mut header, 1, 0) } as isize);
-    let none = ptr::null_mut();
-    // SAFETY: as above.
-    let received = counted(unsafe { libc::recvmmsg(INVALID_FD, &mut header, 1, 0, none) } as isize);
     // A permitted call fails with EBADF.
     let forbidden = [libc::EPERM, libc::ENOSYS];
-    ![sent, received].into_iter().any(|answer| {
+    ![sent, recvmmsg_without_socket(0)].into_iter().any(|answer| {
         answer.is_err_and(|error| {
             error.raw_os_error().is_some_and(|errno| forbidden.contains(&errno))
         })
     })
+}
+
+#[cfg(mmsg_calls)]
+const INVALID_FD: c_int = -1;
+
+/// What `recvmmsg` answers before it looks for a socket.
+#[cfg(mmsg_calls)]
+fn recvmmsg_without_socket(flags: c_int) -> io::Result<usize> {
+    // SAFETY: zero is a valid value of a C struct of raw pointers, lengths and flags.
+    let mut header: Raw = unsafe { mem::zeroed() };
+    let none = ptr::null_mut();
+    // SAFETY: one header without address, buffers and control data.
+    counted(unsafe { libc::recvmmsg(INVALID_FD, &mut header, 1, flags as _, none) } as isize)
 }
 
 /// Shows a test what is sent.

@@ -63,8 +63,8 @@ pub(crate) fn stays_writable(socket: BorrowedFd<'_>) -> bool {
 }
 
 /// Waits until the socket is readable, a signal comes or `timeout` passes, rounded up to milliseconds. Returns false if the
-/// socket was shut down for receiving.
-pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration) -> bool {
+/// socket was shut down for receiving. `again`: it was readable, and a receive found nothing.
+pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration, again: bool) -> bool {
     #[cfg(linux_like)]
     const SHUT_DOWN: c_short = libc::POLLRDHUP | libc::POLLHUP;
     #[cfg(not(linux_like))]
@@ -72,9 +72,10 @@ pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration) -> bool {
     let millis = timeout.as_nanos().div_ceil(1_000_000).min(c_int::MAX as u128) as c_int;
     match poll(socket, libc::POLLIN | SHUT_DOWN, millis) {
         Ok(ready) if ready & SHUT_DOWN != 0 => return false,
-        Ok(ready) if ready & libc::POLLIN != 0 || ready == 0 => {}
+        Ok(ready) if ready & libc::POLLIN != 0 && !again || ready == 0 => {}
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-        // Reports wait in the error queue. `poll` cannot ignore them, and would return at once each time.
+        // Reports wait in the error queue, or the socket was shut down on gVisor. `poll` cannot ignore these, and would
+        // return at once each time.
         _ => thread::sleep(timeout.min(Duration::from_millis(1))),
     }
     true

@@ -95,7 +95,7 @@ fn check_ready(socket: BorrowedSocket<'_>, events: i16) -> io::Result<()> {
 }
 
 /// Waits until the socket is readable or `timeout` passes, rounded up to milliseconds. Returns false if it was shut down.
-pub(crate) fn wait_readable(socket: BorrowedSocket<'_>, timeout: Duration) -> bool {
+pub(crate) fn wait_readable(socket: BorrowedSocket<'_>, timeout: Duration, _again: bool) -> bool {
     let millis = timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32;
     match poll(socket, POLLRDNORM, millis) {
         Ok(ready) if ready & POLLHUP != 0 => return false,
