@@ -1,6 +1,6 @@
 //! A node beside Linux's own WireGuard: each talks to the other.
 //!
-//! Needs root, a kernel with WireGuard, and `wg` of wireguard-tools. `.ci/kernels 6.12 -- interop` has all of them.
+//! Needs root, a kernel with WireGuard, and `wg` of wireguard-tools. `.ci/cross test:6.12` has the kernel.
 
 #![cfg(target_os = "linux")]
 
