@@ -11,7 +11,7 @@ use crate::running::{Ended, Program, find};
 use crate::target::file;
 
 /// Examples without arguments, which end by themselves.
-const DEMONSTRATIONS: [&str; 18] = [
+const DEMONSTRATIONS: [&str; 14] = [
     "back_pressure",
     "collector",
     "dns_forwarder",
@@ -26,10 +26,6 @@ const DEMONSTRATIONS: [&str; 18] = [
     "shared_sender",
     "test_double",
     "tunnel",
-    "async_io",
-    "compio",
-    "epoll",
-    "mio",
 ];
 /// Examples with arguments.
 const EXAMPLES: [&str; 5] = ["multicast", "ntp", "server", "server_tokio", "traceroute"];
