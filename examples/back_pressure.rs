@@ -21,6 +21,10 @@ fn main() -> common::Result {
     let (sender, receiver) = UnixDatagram::pair()?;
     sender.set_nonblocking(true)?;
     receiver.set_nonblocking(true)?;
+    let unless_it_would_block = |moved: std::io::Result<usize>| match moved {
+        Err(error) if error.kind() != WouldBlock => Err(error),
+        _ => Ok(()),
+    };
     let mut queue = SendQueue::new(64 << 10);
     let (mut queued, mut dropped) = (0u32, 0u32);
     while dropped < 10 {
@@ -30,10 +34,7 @@ fn main() -> common::Result {
             Err(_) => dropped += 1,
         }
         // A program would wait here until the socket is writable. This one goes on pushing, to overflow the queue.
-        match sender.flush(&mut queue) {
-            Err(error) if error.kind() != WouldBlock => return Err(error.into()),
-            _ => {}
-        }
+        unless_it_would_block(sender.flush(&mut queue))?;
     }
     println!(
         "sent or queued {queued}, dropped {dropped}; the queue holds {} datagrams in {} bytes",
@@ -44,18 +45,12 @@ fn main() -> common::Result {
     let mut batch = RecvBatch::new(64, 1500);
     let mut received = 0u32;
     while received < queued {
-        match receiver.recv_into(&mut batch) {
-            Err(error) if error.kind() != WouldBlock => return Err(error.into()),
-            _ => {}
-        }
+        unless_it_would_block(receiver.recv_into(&mut batch))?;
         for datagram in &batch {
             assert_eq!(datagram.data()[..4], received.to_be_bytes(), "in order");
             received += 1;
         }
-        match sender.flush(&mut queue) {
-            Err(error) if error.kind() != WouldBlock => return Err(error.into()),
-            _ => {}
-        }
+        unless_it_would_block(sender.flush(&mut queue))?;
     }
     // Gives back the memory that the burst took.
     queue.shrink_to_fit();

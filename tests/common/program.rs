@@ -28,8 +28,7 @@ pub fn example(name: &str) -> Option<&'static Path> {
 pub fn find(name: &str) -> Option<PathBuf> {
     let test = std::env::current_exe().expect("a test knows where it is");
     let profile = test.parent().and_then(Path::parent).expect("it is in PROFILE/deps");
-    let is_program = profile.join(name).exists()
-        || ["dns", "quic", "wireguard"].contains(&name);
+    let is_program = profile.join(name).exists() || ["dns", "quic", "wireguard"].contains(&name);
     let path = if is_program { profile.join(name) } else { profile.join("examples").join(name) };
     let build = if is_program {
         format!("`cargo test --workspace` builds it, and so does `cargo build -p {name}`")

@@ -11,11 +11,10 @@ use crate::running::{Ended, Program, find};
 use crate::target::file;
 
 /// Examples without arguments, which end by themselves.
-const DEMONSTRATIONS: [&str; 14] = [
+const DEMONSTRATIONS: [&str; 13] = [
     "back_pressure",
     "collector",
     "dns_forwarder",
-    "dns_proxy",
     "error_queue",
     "game_server",
     "hand_over",

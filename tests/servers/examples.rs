@@ -23,11 +23,6 @@ mod collector;
 #[path = "../../examples/dns_forwarder.rs"]
 mod dns_forwarder;
 
-#[cfg(feature = "tokio")]
-#[allow(dead_code)]
-#[path = "../../examples/dns_proxy.rs"]
-mod dns_proxy;
-
 /// Sockets connected to the server.
 fn connected(server: &UdpSocket, count: usize) -> Vec<UdpSocket> {
     let addr = server.local_addr().expect("it is bound");
@@ -205,32 +200,14 @@ fn traceroute_prints_each_hop_with_its_time() {
 #[cfg(feature = "tokio")]
 mod dns {
     use std::net::SocketAddr;
-    use std::sync::Arc;
     use std::time::Duration;
-
-    use mmsg::Ancillary;
-    use tokio::sync::mpsc;
 
     use super::*;
     use crate::requests::DNS;
     use crate::running::PATIENCE;
 
-    async fn forwarder(clients: UdpSocket, resolver: SocketAddr) -> io::Result<()> {
-        dns_forwarder::forward(tokio::net::UdpSocket::from_std(clients)?, resolver).await
-    }
-
-    async fn proxy(clients: UdpSocket, resolver: SocketAddr) -> io::Result<()> {
-        let clients = Arc::new(tokio::net::UdpSocket::from_std(clients)?);
-        Ancillary::DEST.require(&clients)?;
-        let (places, answers) = mpsc::channel(100);
-        tokio::spawn(dns_proxy::ask(clients.clone(), resolver, places));
-        dns_proxy::answer(clients, answers).await
-    }
-
     /// Starts the server on a thread. Returns the sockets of a client and a resolver.
-    fn start<F: Future<Output = io::Result<()>> + 'static>(
-        serve: fn(UdpSocket, SocketAddr) -> F,
-    ) -> (UdpSocket, UdpSocket) {
+    fn start() -> (UdpSocket, UdpSocket) {
         let clients = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         clients.set_nonblocking(true).expect("a socket can be");
         let client = connected(&clients, 1).remove(0);
@@ -241,7 +218,10 @@ mod dns {
         thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio");
-            runtime.block_on(serve(clients, addr))
+            let forward = async {
+                dns_forwarder::forward(tokio::net::UdpSocket::from_std(clients)?, addr).await
+            };
+            runtime.block_on(forward)
         });
         (client, resolver)
     }
@@ -284,7 +264,7 @@ mod dns {
     /// Each forged answer is wrong in one part.
     #[test]
     fn a_dns_forwarder_takes_no_forged_answer() {
-        let ends = start(forwarder);
+        let ends = start();
         answered_beside(&ends, |right, port| {
             let send = |bytes: &[u8]| {
                 ends.1.send_to(bytes, port).expect("sent");
@@ -317,19 +297,6 @@ mod dns {
             send(&right[..2]);
             let stranger = UdpSocket::bind("127.0.0.2:0").expect("an address of loopback");
             stranger.send_to(right, port).expect("sent");
-        });
-    }
-
-    /// There are more forged answers than the proxy has tries.
-    #[test]
-    fn a_dns_proxy_waits_on_after_forged_answers() {
-        let ends = start(proxy);
-        answered_beside(&ends, |right, port| {
-            for change in 1..=10 {
-                let mut wrong = right.to_vec();
-                wrong[0] ^= change;
-                ends.1.send_to(&wrong, port).expect("sent");
-            }
         });
     }
 }
