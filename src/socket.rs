@@ -194,7 +194,7 @@ pub trait BatchSocket {
     /// For programs that lend buffers for each call, as QUIC stacks do. The payload stays in its buffer; address and
     /// metadata are in the thread's arena, so read [`Message::addr`] and [`meta`](Message::meta) in `each`. `each` may also
     /// send, for example a [`reply`](Message::reply). Let buffers begin a page:
-    /// those that begin 1 or 16 bytes later are [slow](crate::guide::memory#where-a-buffer-begins).
+    /// those that begin 1 or 16 bytes later are [slow](crate::guide::choosing#where-a-buffer-begins).
     ///
     /// On an [`Offload`](crate::Offload) a coalesced message fills one buffer. [`Message::datagrams`] splits it into
     /// datagrams of [`segment_size`](crate::RecvMeta::segment_size) bytes; the last may be shorter. The provided

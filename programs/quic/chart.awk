@@ -1,4 +1,4 @@
-# awk -f programs/quic/chart.awk TABLE >docs/quic-latency.svg
+# awk -f programs/quic/chart.awk TABLE >programs/quic/latency.svg
 #
 # Draws the "echo" rows of compare.sh's table: p50 (filled) and p99 (outlined) of an echo in milliseconds, this
 # crate's sockets above quinn's own, on a logarithmic scale.

@@ -22,7 +22,7 @@ fn every_documented_server_is_one_that_is_attacked() {
     for (server, page) in [
         (blocking, "README.md"),
         (blocking, "src/lib.rs"),
-        (blocking, "docs/guide/migration.md"),
+        (blocking, "src/guide/porting.md"),
         (tokio, "src/tokio/socket.rs"),
     ] {
         let from = server.lines().skip_while(|line| line.trim() != "loop {");
@@ -43,7 +43,7 @@ fn the_guide_s_change_for_quinn_is_an_example_of_mmsg_quinn() {
     let Ok(example) = fs::read_to_string(root.join("crates/quinn/src/lib.rs")) else {
         return skip("the_guide_s_change_for_quinn", "the source is not here");
     };
-    let page = fs::read_to_string(root.join("docs/guide/migration.md")).expect("the page");
+    let page = fs::read_to_string(root.join("src/guide/porting.md")).expect("the page");
     let (_, rest) = page.split_once("```ignore\n").expect("the change");
     let (change, _) = rest.split_once("```").expect("its end");
     let (change, example) = (lines(change), lines(&example));

@@ -1,4 +1,4 @@
-//! The bytes of each row of docs/guide/metadata.md on Apple's systems and the BSDs, on any machine: the codecs are compiled
+//! The bytes of each row of guide/platforms.md on Apple's systems and the BSDs, on any machine: the codecs are compiled
 //! once more for each of them, with its numbers and its layout of control messages.
 
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -4,21 +4,21 @@ use std::fmt::Write;
 
 use super::tables::Measured;
 
-/// Appends a table with its caption. Aligns the first column and the worst load as text, the others as numbers.
+/// A table with its caption. Aligns the first column and the worst load as text, the others as numbers.
 pub fn table<S: AsRef<str>>(
-    page: &mut String,
     caption: &str,
     head: &[S],
     rows: impl IntoIterator<Item = Vec<String>>,
-) {
+) -> String {
     let head: Vec<_> = head.iter().map(AsRef::as_ref).collect();
     let is_text = |name: &str| name == head[0] || name == "worst load";
     let rule = head.iter().map(|name| if is_text(name) { "---|" } else { "---:|" });
     let rule: String = rule.collect();
-    let _ = write!(page, "\n{caption}:\n\n| {} |\n|{rule}\n", head.join(" | "));
+    let mut table = format!("{caption}:\n\n| {} |\n|{rule}\n", head.join(" | "));
     for row in rows {
-        let _ = writeln!(page, "| {} |", row.join(" | "));
+        let _ = writeln!(table, "| {} |", row.join(" | "));
     }
+    table
 }
 
 /// 1234.0 as "1,234"; values under 10 with a decimal.

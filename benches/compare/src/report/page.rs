@@ -1,12 +1,13 @@
-//! The page.
+//! The tables of the page `docs/benchmarks.md`.
 
 use super::goals::Goal;
 use super::loads::{self, Row, SHOWN};
 use super::markdown::{about, figure, or_dash, table};
 use super::tables::Measured;
 
+/// The page with this run's tables in place of the last run's. Its text stands in the page itself.
 pub fn text(measured: &Measured, goals: &[Goal]) -> String {
-    let mut page = include_str!("page.md").to_string();
+    let mut page = include_str!("../../../../docs/benchmarks.md").to_string();
     let rows = loads::all(measured).into_iter().map(|Row { name, by_std, speed_ups }| {
         let by_std = or_dash(by_std, figure);
         let speed_ups = speed_ups.into_iter().map(|times| or_dash(times, figure));
@@ -16,8 +17,7 @@ pub fn text(measured: &Measured, goals: &[Goal]) -> String {
         ["load", "std, ns"].into_iter().chain(SHOWN.map(|(_, label)| label)).collect();
     let caption =
         "CPU time of std in nanoseconds per datagram, and how many times as fast the others are";
-    table(&mut page, caption, &head, rows);
-    page.push_str(include_str!("loads.md"));
+    fill(&mut page, "speed", &table(caption, &head, rows));
 
     let rows = goals.iter().map(|goal| {
         let worst = goal.worst.as_ref().filter(|(ratio, _)| *ratio > 0.0);
@@ -26,19 +26,26 @@ pub fn text(measured: &Measured, goals: &[Goal]) -> String {
         vec![goal.says.clone(), format!("{} of {}", goal.met, goal.of), ratio, load]
     });
     let head = ["goal", "met", "worst ratio", "worst load"];
-    table(&mut page, "Comparisons that meet each goal, and the worst ratio", &head, rows);
-    on_tokio(&mut page, measured);
-    page.push_str(include_str!("notes.md"));
-    page.push_str(&about(measured));
+    let caption = "Comparisons that meet each goal, and the worst ratio";
+    fill(&mut page, "goals", &table(caption, &head, rows));
+    fill(&mut page, "tokio", &on_tokio(measured));
+    fill(&mut page, "run", &about(measured));
     page
 }
 
+/// Puts a part of the page between its two marks.
+fn fill(page: &mut String, name: &str, part: &str) {
+    let [first, last] = ["", "/"].map(|end| format!("<!-- {end}{name} -->"));
+    let start = page.find(&first).expect("a mark of the page") + first.len();
+    let end = start + page[start..].find(&last).expect("a mark after it");
+    page.replace_range(start..end, &format!("\n\n{part}\n"));
+}
+
 /// Servers with few datagrams in flight.
-fn on_tokio(page: &mut String, measured: &Measured) {
+fn on_tokio(measured: &Measured) -> String {
     if measured.tokio.is_empty() {
-        return;
+        return "Not measured in this run.\n".into();
     }
-    page.push_str(include_str!("tokio.md"));
     let mut last = String::new();
     let rows = measured.tokio.iter().map(|row| {
         let [runtime, sockets, in_flight, way, ns, calls, low, ratio, high] = &row[..] else {
@@ -57,5 +64,5 @@ fn on_tokio(page: &mut String, measured: &Measured) {
     });
     let head = ["load", "server", "ns", "calls", "beside the first"];
     let caption = "The server's CPU time and system calls per datagram, and the ratio of its time";
-    table(page, caption, &head, rows);
+    table(caption, &head, rows)
 }
