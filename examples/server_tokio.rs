@@ -5,8 +5,7 @@
 //! ```
 //!
 //! Prints the address it listens on. `echo hello | socat -t1 - UDP:127.0.0.1:7777` then prints "hello". `tests/servers`
-//! attacks this program and checks that its `echo` is the documented one. Keep echo servers off the Internet: they send
-//! whatever they receive to a forged source.
+//! attacks this program. Keep echo servers off the Internet: they send whatever they receive to a forged source.
 
 use mmsg::{Ancillary, RecvBatch, prelude::*};
 use std::{io, net::SocketAddr, time::Duration};

@@ -31,32 +31,22 @@ use crate::socket::{BatchSocket, is_temporary};
 /// anything but a socket compiles, but its calls fail with `ENOTSOCK`.
 ///
 /// ```
-/// use mmsg::{Ancillary, RecvBatch, prelude::*};
-/// use std::time::Duration;
-/// use tokio::time;
+/// use mmsg::{RecvBatch, prelude::*};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # let client = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # client.send_to(b"hello", socket.local_addr()?).await?;
-/// Ancillary::DEST.require(&socket)?; // Lets replies leave from the address that received the request.
-/// let port = socket.local_addr()?.port();
-/// let mut batch = RecvBatch::new(64, 65_535); // Slots as long as any datagram.
-/// loop {
-///     if let Err(error) = socket.recv_into(&mut batch).await {
-///         eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
-///         time::sleep(Duration::from_secs(1)).await; // An error that lasts makes a line per second.
-///     }
-///     // Another echo server would answer the reply, and so on for ever.
-///     let clients = batch.iter().filter(|d| d.addr().is_some_and(|from| from.port() != port));
-///     let replies = clients.filter_map(|d| d.reply(d.data()));
-///     socket.send_each(replies, |_, error| eprintln!("reply: {error}")).await?;
-/// #   break;
-/// }
+/// let mut batch = RecvBatch::new(64, 1500);
+/// socket.recv_into(&mut batch).await?;
+/// let replies = batch.iter().filter_map(|datagram| datagram.reply(datagram.data()));
+/// socket.send_each(replies, |_, error| eprintln!("reply: {error}")).await?;
 /// # assert_eq!(client.recv(&mut [0; 8]).await?, 5);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// The example `server_tokio` is a server that goes on after an error.
 ///
 /// # What the futures do
 ///
