@@ -4,6 +4,13 @@
 //! only those that the platform has; `bsd` defines those that its systems share. Linux's and Windows' come from libc and
 //! windows-sys. The others are those of the headers that a file names, so that tests on any machine read them; [`asserts`]
 //! compares them with libc's.
+//!
+//! # To support a new Unix
+//!
+//! 1. A file here with the numbers of the system's headers, its lines below, and in [`asserts`] each number that libc has,
+//!    too. Without a file everything works that needs no number. `V4_RULES` says what a source does to a bound socket.
+//! 2. In `build.rs`: `sa_len` if a `sockaddr` begins with its length, `mmsg_calls` if the C library has the calls.
+//! 3. `src/guide/platforms.md` and `.ci/cross`: whether it is tested or only built.
 
 // The types of libc's constants differ between systems, and no platform uses every number.
 #![allow(clippy::unnecessary_cast, dead_code, unused_imports)]
