@@ -1,5 +1,6 @@
 //! The builder of a group: its settings, and how its sockets are bound.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
@@ -49,8 +50,8 @@ impl ReusePortGroup {
     /// server that hands its sockets over.
     ///
     /// Pass them in the order in which they joined: the kernel numbers them so, and does not tell. When a member was closed
-    /// everywhere, the last one has its number. [`Spread::FLOW`] leaves a program in place that the sockets have; any other
-    /// spread replaces it. The sockets keep their options; members that [`join`](Self::join) later have none.
+    /// everywhere, the last one has its number. `spread` replaces the sockets' own. The sockets keep their options; members that
+    /// [`join`](Self::join) later have none.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {
@@ -65,23 +66,34 @@ impl ReusePortGroup {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for no socket, for unbound sockets, for different addresses, and for a socket without `SO_REUSEPORT`;
-    /// `Unsupported` where a group has one member; else the system's error, or the spread's. All sockets are closed then.
+    /// `InvalidInput` for no socket, and for sockets that the kernel does not take for one group: not of UDP, unbound, without
+    /// `SO_REUSEPORT`, on different addresses or interfaces, IPv6-only beside dual-stack, a duplicate (`try_clone`; Linux). The
+    /// error says which socket. `Unsupported` where a group has one member; else the system's error, or the spread's. All sockets
+    /// are closed then.
     pub fn from_sockets(sockets: Vec<UdpSocket>, spread: Spread) -> io::Result<Self> {
         let invalid = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-        let Some(first) = sockets.first() else { return invalid("a group has a member") };
+        let Some(first) = sockets.first() else { return invalid("a group has a member".into()) };
+        let (scope, mut cookies) = (sys::scope(&SockRef::from(first)), HashSet::new());
+        for (index, socket) in sockets.iter().enumerate() {
+            let raw = SockRef::from(socket);
+            let reason = if !sys::is_udp(&raw)? {
+                "is not a UDP socket"
+            } else if socket.local_addr()?.port() == 0 {
+                "is not bound"
+            } else if !sys::is_shared(&raw)? {
+                "does not share its address (SO_REUSEPORT)"
+            } else if socket.local_addr()? != first.local_addr()? {
+                "has another address than socket 0"
+            } else if sys::scope(&raw) != scope {
+                "differs from socket 0 in IPV6_V6ONLY or SO_BINDTODEVICE"
+            } else if sys::cookie(&raw).is_some_and(|cookie| !cookies.insert(cookie)) {
+                "is there twice: it has a duplicate before it"
+            } else {
+                continue;
+            };
+            return invalid(format!("socket {index} {reason}"));
+        }
         let addr = first.local_addr()?;
-        if addr.port() == 0 {
-            return invalid("a socket is not bound");
-        }
-        for socket in &sockets {
-            if !sys::is_shared(&SockRef::from(socket))? {
-                return invalid("a socket does not share its address (SO_REUSEPORT)");
-            }
-            if socket.local_addr()? != addr {
-                return invalid("the sockets have different addresses");
-            }
-        }
         let prepare = Prepare(Box::new(|_| Ok(())));
         let group = Self { members: sockets, addr, spread, prepare };
         group.attach_spread()?;

@@ -202,8 +202,11 @@ impl ReusePortGroup {
         sys::detach(&SockRef::from(&self.members[index]))?;
         let socket = self.members.swap_remove(index);
         sys::wait_for_deliveries();
-        // If this fails, the last index has no member, and the kernel spreads that share by flow.
-        let _ = self.attach_spread();
+        // By flow, the program is the same for any number. If this fails, the last index has no member, and the kernel
+        // spreads that share by flow.
+        if self.spread != Spread::FLOW {
+            let _ = self.attach_spread();
+        }
         Ok(socket)
     }
 
@@ -255,9 +258,17 @@ impl ReusePortGroup {
     /// Makes the kernel spread the datagrams over the current members.
     pub(crate) fn attach_spread(&self) -> io::Result<()> {
         let Some(member) = self.members.first() else { return Ok(()) };
-        match self.spread.program(self.members.len())? {
-            Some(program) => sys::attach_cbpf(&SockRef::from(member), &program),
-            None => Ok(()),
+        // By flow, too: an earlier group on the address may have left its program.
+        let program = self.spread.program(self.members.len())?;
+        match sys::attach_cbpf(&SockRef::from(member), &program) {
+            Err(error) if self.spread == Spread::FLOW && sys::has_no_programs(&error) => Ok(()),
+            // The kernel makes a socket that was bound alone into a group when a second one joins.
+            Err(error)
+                if self.members.len() == 1 && error.kind() == io::ErrorKind::InvalidInput =>
+            {
+                Ok(())
+            }
+            result => result,
         }
     }
 }

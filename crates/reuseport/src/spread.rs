@@ -6,8 +6,8 @@ use crate::sys::Instruction;
 
 /// How the kernel chooses the member of a [`ReusePortGroup`](crate::ReusePortGroup) that gets a datagram.
 ///
-/// All but [`FLOW`](Self::FLOW) are classic BPF programs (`SO_ATTACH_REUSEPORT_CBPF`, Linux 4.5), which the kernel runs
-/// for each message. Such a program has no memory, so it cannot take turns. To spread one heavy source, use
+/// Each is a classic BPF program (`SO_ATTACH_REUSEPORT_CBPF`, Linux 4.5), which the kernel runs for each message; a system
+/// without such programs has [`FLOW`](Self::FLOW) alone. Such a program has no memory, so it cannot take turns. To spread one heavy source, use
 /// [`RANDOM`](Self::RANDOM), or take exact turns by a sequence number in the payload.
 ///
 /// QUIC, with connection IDs whose first byte is the index of the member that chose them:
@@ -75,18 +75,15 @@ impl Spread {
         Self(Rule::When(field, Box::new(then.0), Box::new(otherwise.0)))
     }
 
-    /// The program for this many members. `None` if the kernel needs no program.
-    pub(crate) fn program(&self, members: usize) -> io::Result<Option<Vec<Instruction>>> {
-        if self.0 == Rule::Flow {
-            return Ok(None);
-        }
+    /// The program for this many members.
+    pub(crate) fn program(&self, members: usize) -> io::Result<Vec<Instruction>> {
         let mut program = Vec::new();
         // Fits: each member has a descriptor.
         self.0.compile(members as u32, &mut program);
         if program.len() > MAX_INSTRUCTIONS {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, TOO_LONG));
         }
-        Ok(Some(program))
+        Ok(program)
     }
 }
 
@@ -327,8 +324,7 @@ mod tests {
         ) {
             let expected = member(&rule, &payload, members);
             let program = Spread(rule).program(members as usize).unwrap();
-            let chosen = program.and_then(|program| run(&program, &payload));
-            prop_assert_eq!(chosen, expected);
+            prop_assert_eq!(run(&program, &payload), expected);
         }
     }
 

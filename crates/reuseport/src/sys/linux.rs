@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::{io, mem, ptr};
 
 use libc::c_ulong;
-use socket2::Socket;
+use socket2::{Protocol, Socket, Type};
 
 use super::Instruction;
 
@@ -18,6 +18,33 @@ pub(crate) fn share(socket: &Socket) -> io::Result<()> {
 
 pub(crate) fn is_shared(socket: &Socket) -> io::Result<bool> {
     socket.reuse_port()
+}
+
+pub(crate) fn is_udp(socket: &Socket) -> io::Result<bool> {
+    Ok(socket.r#type()? == Type::DGRAM && socket.protocol()? == Some(Protocol::UDP))
+}
+
+/// What sockets on one address must have in common to be one group for the kernel (`udp_reuseport_add_sock` in
+/// net/ipv4/udp.c): whether they serve IPv6 alone, and their network interface.
+pub(crate) fn scope(socket: &Socket) -> (Option<bool>, Option<NonZeroU32>) {
+    (socket.only_v6().ok(), socket.device_index_v4().ok().flatten())
+}
+
+/// The kernel's number of the socket, which its duplicates have too.
+#[cfg(target_os = "linux")]
+pub(crate) fn cookie(socket: &Socket) -> Option<u64> {
+    socket.cookie().ok()
+}
+
+/// socket2 has no call for it there.
+#[cfg(target_os = "android")]
+pub(crate) fn cookie(_: &Socket) -> Option<u64> {
+    None
+}
+
+/// Whether the error of [`attach_cbpf`] says that the system has no such programs: Linux before 4.5, and gVisor.
+pub(crate) fn has_no_programs(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOPROTOOPT)
 }
 
 /// `struct sock_fprog` (include/uapi/linux/filter.h). The kernel copies the padding, too, so it must be initialised.

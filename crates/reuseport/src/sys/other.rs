@@ -1,8 +1,9 @@
 //! Systems without Linux's programs. FreeBSD spreads by flow; the others give all datagrams to one socket.
 
 use std::io;
+use std::num::NonZeroU32;
 
-use socket2::Socket;
+use socket2::{Socket, Type};
 
 use super::Instruction;
 
@@ -28,6 +29,22 @@ pub(crate) fn is_shared(_: &Socket) -> io::Result<bool> {
 pub(crate) fn share(_: &Socket) -> io::Result<()> {
     let reason = "this system does not spread datagrams over the sockets on an address";
     Err(io::Error::new(io::ErrorKind::Unsupported, reason))
+}
+
+pub(crate) fn is_udp(socket: &Socket) -> io::Result<bool> {
+    Ok(socket.r#type()? == Type::DGRAM)
+}
+
+pub(crate) fn scope(socket: &Socket) -> (Option<bool>, Option<NonZeroU32>) {
+    (socket.only_v6().ok(), None)
+}
+
+pub(crate) fn cookie(_: &Socket) -> Option<u64> {
+    None
+}
+
+pub(crate) fn has_no_programs(_: &io::Error) -> bool {
+    true
 }
 
 pub(crate) fn attach_cbpf(_: &Socket, _: &[Instruction]) -> io::Result<()> {
