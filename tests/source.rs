@@ -42,6 +42,24 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
+/// A package holds all that it is built from, and a clone on Windows has no symbolic links.
+#[test]
+fn files_that_crates_share_are_equal_copies_and_no_links() {
+    for (file, crates) in [
+        ("convert.rs", &["quinn-udp", "quinn", "noq"][..]),
+        ("runtime.rs", &["quinn", "noq"]),
+        ("socket.rs", &["quinn", "noq"]),
+    ] {
+        let paths = crates.iter().map(|name| format!("crates/{name}/src/{file}"));
+        let texts: Vec<_> = paths.map_while(|path| Some((read(&path)?, path))).collect();
+        for two in texts.windows(2) {
+            assert!(two[0].0 == two[1].0, "{} and {} differ: copy one", two[0].1, two[1].1);
+        }
+    }
+    let links: Vec<_> = files("", "").into_iter().filter(|path| path.is_symlink()).collect();
+    assert!(links.is_empty(), "{links:?}");
+}
+
 /// Some sandboxes kill a process that makes system calls by number, so the library calls functions of the C library.
 #[test]
 fn system_calls_are_made_by_the_c_library() {

@@ -1,6 +1,6 @@
 //! A transmit as this library's message, and a received message as QUIC's metadata.
 //!
-//! mmsg-quinn and mmsg-noq link to this file: the types have the same names and fields in quinn, noq and here.
+//! mmsg-quinn-udp, mmsg-quinn and mmsg-noq each have a copy of this file: the types have the same names and fields in all three.
 
 use mmsg::{Ecn, Message, SendMeta, SendMsg};
 

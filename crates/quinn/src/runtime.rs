@@ -1,4 +1,4 @@
-//! Tokio as the runtime of quinn's and noq's endpoints. mmsg-noq links to this file.
+//! Tokio as the runtime of quinn's and noq's endpoints. mmsg-quinn and mmsg-noq each have a copy of this file.
 
 use std::future::Future;
 use std::io;

@@ -1,4 +1,4 @@
-//! The socket of quinn's and noq's endpoints, without their traits. mmsg-noq links to this file.
+//! The socket of quinn's and noq's endpoints, without their traits. mmsg-quinn and mmsg-noq each have a copy of this file.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
