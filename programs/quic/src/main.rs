@@ -94,8 +94,12 @@ fn main() -> ExitCode {
                 Command::Serve { addr, connections, socket } => {
                     serve::run(addr, connections.into(), socket).await
                 }
-                Command::Load { to, times } => client::load(to, times).await,
-                Command::Echo { to, seconds } => client::echo(to, seconds).await,
+                Command::Load { to, times } => {
+                    peer::unless_refused(to.addr, client::load(to, times)).await
+                }
+                Command::Echo { to, seconds } => {
+                    peer::unless_refused(to.addr, client::echo(to, seconds)).await
+                }
             }
         })
     });

@@ -20,6 +20,32 @@ const BUFFER_BYTES: usize = 4 << 20;
 /// Maximum of concurrent requests on a connection.
 const STREAMS: u8 = 8;
 
+/// Ends the work with the system's error if nobody listens at `addr`: quinn's socket has no one peer, so it hears of no
+/// refusal, and the handshake would be repeated for 30 seconds.
+pub async fn unless_refused(
+    addr: SocketAddr,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let refusal = async {
+        let probe = tokio::net::UdpSocket::bind(any(addr)).await?;
+        probe.connect(addr).await?;
+        probe.send(&[0]).await?;
+        probe.recv(&mut [0]).await
+    };
+    tokio::select! {
+        result = work => result,
+        Err(error) = refusal => Err(format!("{addr}: {error}").into()),
+    }
+}
+
+/// The unspecified address of the same family.
+fn any(addr: SocketAddr) -> SocketAddr {
+    match addr {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
 /// An endpoint, and its socket if that is this crate's.
 pub struct Peer {
     pub endpoint: Endpoint,
@@ -45,11 +71,7 @@ impl Peer {
     pub fn client(addr: SocketAddr, kind: SocketKind) -> Result<Self, Failure> {
         let mut roots = RootCertStore::empty();
         roots.add(identity()?.0)?;
-        let any = match addr {
-            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-        };
-        let mut client = Self::new(any, None, kind)?;
+        let mut client = Self::new(any(addr), None, kind)?;
         let config = ClientConfig::with_root_certificates(Arc::new(roots))?;
         client.endpoint.set_default_client_config(config);
         Ok(client)

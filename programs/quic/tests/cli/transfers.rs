@@ -78,3 +78,18 @@ fn errors_are_one_line() {
         assert!(status == 2 || ended.err.len() == 1, "{args:?}: {ended:#?}");
     }
 }
+
+/// quinn itself would repeat its first packet for 30 seconds.
+#[test]
+fn a_port_where_nobody_listens_ends_a_client_with_the_system_s_refusal() {
+    for addr in loopbacks() {
+        let free = std::net::UdpSocket::bind(addr).and_then(|socket| socket.local_addr());
+        let free = free.expect("a port").to_string();
+        for command in ["load", "echo"] {
+            let ended = Program::start(env!("CARGO_BIN_EXE_quic"), [command, &free]).wait();
+            let said = ended.err.join("\n");
+            assert!(said.starts_with(&format!("error: {free}: Connection refused")), "{said}");
+            assert_eq!((ended.status, ended.err.len(), ended.out.len()), (Some(1), 1, 0));
+        }
+    }
+}
