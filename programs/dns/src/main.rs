@@ -34,6 +34,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -41,7 +42,8 @@ use clap::{Parser, ValueEnum, value_parser};
 use mmsg::{Ancillary, Offload};
 use mmsg_reuseport::ReusePortGroup;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use reply::UNFRAGMENTED;
@@ -146,55 +148,54 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), String> {
+    let cannot = |what| move |error: io::Error| format!("cannot {what}: {error}");
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot("start"))?;
+    // Before the zone is read, which may take seconds: a SIGHUP waits until it can be served.
+    let hangup = runtime.block_on(async { signal(SignalKind::hangup()) });
+    let hangup = hangup.map_err(cannot("take signals"))?;
     let zone = Zone::load(&args.zone)?;
     if args.check {
         say(format_args!("{}: {zone}", args.zone.display()));
         return Ok(());
     }
     let responder = Arc::new(Responder::new(zone, args.rate_limit, args.max_udp)?);
-    let cannot = |what| move |error: io::Error| format!("cannot {what}: {error}");
     let listen_on = |addr: &SocketAddr| {
         listen(args, *addr).map_err(|error| format!("cannot listen on {addr}: {error}"))
     };
     let listeners = args.listen.iter().map(listen_on).collect::<Result<Vec<_>, _>>()?;
     let (groups, tcp): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
+    let addrs: Vec<_> = groups.iter().map(ReusePortGroup::local_addr).collect();
     // GRO off: single queries from many clients never coalesce.
     let offload = Offload::<()>::builder().gso(args.mode == Mode::Offload).gro(false);
-    let wrap = |socket: &UdpSocket| offload.build(socket.try_clone()?);
-    let sockets = groups.iter().flat_map(ReusePortGroup::members).map(wrap);
+    let sockets = groups.into_iter().flatten().map(|socket| offload.build(socket));
     let sockets: Arc<[_]> = sockets.collect::<Result<_, _>>().map_err(cannot("serve"))?;
     let metrics = args.metrics.map(|addr| {
         let page = TcpListener::bind(addr).map(|listener| (listener, Arc::clone(&sockets)));
         page.map_err(|error| format!("cannot serve metrics on {addr}: {error}"))
     });
     let metrics = metrics.transpose()?;
-    start_streams(tcp, args, metrics, &responder).map_err(cannot("serve by TCP"))?;
-    // The sockets are bound: queries sent from now on wait there until the threads run.
-    for group in &groups {
-        say(format_args!("listening on {}", group.local_addr()));
-    }
+    start_streams(runtime, hangup, tcp, args, metrics, &responder)
+        .map_err(cannot("serve by TCP"))?;
 
-    let serve = &|first: usize, index: usize, socket: &UdpSocket| {
+    let serve = |socket: &Offload<UdpSocket>| {
         let _stop = StopAtEnd;
         match args.mode {
-            Mode::Batch | Mode::Offload => Ok(batch::run(&sockets[first + index], &responder)),
-            Mode::Tokio => plain::run(socket, &responder),
+            Mode::Batch | Mode::Offload => Ok(batch::run(socket, &responder)),
+            Mode::Tokio => plain::run(socket.get_ref(), &responder),
         }
     };
-    let threads: usize = args.threads.into();
     let all = thread::scope(|scope| {
-        let mut running = Vec::new();
-        for (i, group) in groups.iter().enumerate() {
-            let serve = move |index, socket: &_| serve(i * threads, index, socket);
-            running.push(scope.spawn(move || group.run(serve)));
-        }
+        let serve = &serve;
+        let start = |socket| thread::Builder::new().spawn_scoped(scope, move || serve(socket));
+        let threads = sockets.iter().map(start).collect::<io::Result<Vec<_>>>();
+        // Without one of its threads, a server would leave that socket's clients without answers.
+        let threads = threads.inspect_err(|_| STOP.store(true, Relaxed))?;
+        addrs.iter().for_each(|addr| say(format_args!("listening on {addr}")));
         let mut all = Totals::default();
-        for group in running {
-            for totals in group.join().map_err(|_| io::Error::other("a thread panicked"))?? {
-                let Totals { received, answered } = totals?;
-                all.received += received;
-                all.answered += answered;
-            }
+        for thread in threads {
+            let totals = thread.join().map_err(|_| io::Error::other("a thread panicked"))??;
+            all.received += totals.received;
+            all.answered += totals.answered;
         }
         Ok(all)
     });
@@ -216,12 +217,13 @@ fn say(line: impl std::fmt::Display) {
 
 /// Starts a thread for signals, DNS over TCP and the metrics page. It runs as long as the process.
 fn start_streams(
+    runtime: Runtime,
+    hangup: Signal,
     tcp: Vec<TcpListener>,
     args: &Args,
     metrics: Option<(TcpListener, Arc<[Offload<UdpSocket>]>)>,
     responder: &Arc<Responder>,
 ) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let guard = runtime.enter();
     let listen = |listener: TcpListener| {
         listener.set_nonblocking(true)?;
@@ -236,7 +238,7 @@ fn start_streams(
     for listener in tcp {
         listeners.spawn(tcp::serve(listen(listener)?, Arc::clone(responder), connections.max(1)));
     }
-    runtime.spawn(signals(args.zone.clone(), Arc::clone(responder))?);
+    runtime.spawn(signals(hangup, args.zone.clone(), Arc::clone(responder))?);
     drop(guard);
     let serve = move || {
         let _stop = StopAtEnd;
@@ -246,39 +248,41 @@ fn start_streams(
 }
 
 /// Loads the zone again at each SIGHUP, and sets `STOP` at SIGINT or SIGTERM.
-fn signals(path: PathBuf, responder: Arc<Responder>) -> io::Result<impl Future<Output = ()>> {
-    let mut hangup = signal(SignalKind::hangup())?;
+fn signals(
+    mut hangup: Signal,
+    path: PathBuf,
+    responder: Arc<Responder>,
+) -> io::Result<impl Future<Output = ()>> {
     let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let reload = async move {
-        while hangup.recv().await.is_some() {
-            let (path, responder) = (path.clone(), Arc::clone(&responder));
-            // On a thread of its own: a large zone takes seconds.
-            let loaded = tokio::task::spawn_blocking(move || match Zone::load(&path) {
-                Ok(zone) => {
-                    let loaded = format!("loaded {}: {zone}", path.display());
-                    responder.replace(zone);
-                    say(loaded);
-                }
-                Err(failure) => {
-                    let _ = writeln!(io::stderr(), "error: {failure}; the zone stays as it was");
-                }
-            });
-            let _ = loaded.await;
+    // A SIGHUP that comes while the zone loads is one more; others beside it are the same.
+    let (ask, asked) = mpsc::sync_channel(1);
+    let load = move || match Zone::load(&path) {
+        Ok(zone) => {
+            let loaded = format!("loaded {}: {zone}", path.display());
+            responder.replace(zone);
+            say(loaded);
+        }
+        Err(failure) => {
+            let _ = writeln!(io::stderr(), "error: {failure}; the zone stays as it was");
         }
     };
+    // A thread of its own: a large zone takes seconds.
+    thread::Builder::new().name("zone".into()).spawn(move || asked.iter().for_each(|()| load()))?;
     Ok(async move {
         let _stop = StopAtEnd;
-        tokio::select! {
-            () = reload => {}
-            _ = int.recv() => {}
-            _ = term.recv() => {}
+        loop {
+            tokio::select! {
+                _ = hangup.recv() => drop(ask.try_send(())),
+                _ = int.recv() => break,
+                _ = term.recv() => break,
+            }
         }
     })
 }
 
 /// The TCP connections asked for, or fewer if the process may not open as many descriptors.
 fn max_connections(args: &Args) -> usize {
-    // The metrics page, a socket for each thread and a copy, the listeners, the runtime and the standard streams.
+    // The metrics page, a socket for each thread and tokio's copy, the listeners, the runtime and the standard streams.
     let each = 2 * u64::from(args.threads) + 1;
     let others = metrics::CONNECTIONS as u64 + each * args.listen.len() as u64 + 16;
     let limit =

@@ -1,8 +1,10 @@
 //! What an operator does: checks a zone, loads it again, listens on several addresses, looks at what was lost.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::{TcpListener, UdpSocket};
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::metrics::{get, start};
 use crate::program::{Program, Server, client, serve, zone};
@@ -47,6 +49,67 @@ fn a_hangup_loads_the_zone_again_and_keeps_it_if_the_file_is_wrong() {
         fs::remove_file(path).expect("it is there");
         server.stop();
     }
+}
+
+/// The zone is a pipe: the server reads until this test closes it.
+#[test]
+fn a_hangup_while_the_zone_loads_waits_until_it_can_be_served() {
+    let path = zone_file("pipe", "192.0.2.7");
+    let [first, second] = ["192.0.2.7", "192.0.2.8"]
+        .map(|addr| fs::read(zone_file("pipe", addr)).expect("the test wrote it"));
+    fs::remove_file(&path).expect("it is there");
+    let made = Command::new("mkfifo").arg(&path).status().expect("coreutils");
+    assert!(made.success());
+    let file = path.to_str().expect("a plain path");
+    let args = ["--listen", "127.0.0.1:0", "--zone", file];
+    let program = Program::start(env!("CARGO_BIN_EXE_dns"), args);
+    // Opens as soon as the server reads.
+    let open = || fs::File::options().write(true).open(&path).expect("a pipe");
+    let mut pipe = open();
+    program.signal(libc::SIGHUP);
+    pipe.write_all(&first).expect("the server reads");
+    drop(pipe);
+    let mut listening = program.line();
+    open().write_all(&second).expect("the server reads again");
+    // Two threads print the lines.
+    if listening.starts_with("loaded ") {
+        listening = program.line();
+    } else {
+        assert!(program.line().starts_with("loaded "));
+    }
+    let addr = listening.strip_prefix("listening on ").expect("it serves").parse();
+    let server = Server { program, addr: addr.expect("an address") };
+    assert_eq!(ask(&server), 8);
+    fs::remove_file(path).expect("it is there");
+    server.stop();
+}
+
+/// With musl the C library gives it back by itself.
+#[cfg(target_env = "gnu")]
+#[test]
+fn the_memory_of_an_old_zone_is_given_back() {
+    let path = zone_file("large", "192.0.2.7");
+    let names: String = (0..40_000).map(|i| format!("name-{i} A 192.0.2.1\n")).collect();
+    let text = fs::read_to_string(&path).expect("the test wrote it") + &names;
+    fs::write(&path, text).expect("a file");
+    let file = path.to_str().expect("a plain path");
+    let args = ["--listen", "127.0.0.1:0", "--zone", file];
+    let server = Server::start(env!("CARGO_BIN_EXE_dns"), args);
+    let memory = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", server.program.child.id()));
+        let status = status.expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+        line.trim().trim_end_matches(" kB").parse::<f64>().expect("a number")
+    };
+    let first = memory();
+    for _ in 0..3 {
+        server.program.signal(libc::SIGHUP);
+        assert!(server.program.line().starts_with("loaded "));
+    }
+    let last = memory();
+    assert!(last <= 1.3 * first, "{last} KiB, {first} at first");
+    fs::remove_file(path).expect("it is there");
+    server.stop();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::program::{Ended, Program, serve, zone};
+use crate::program::{Ended, Program, serve, skip, zone};
 
 fn dns(args: &[&str]) -> Ended {
     Program::start(env!("CARGO_BIN_EXE_dns"), args).wait()
@@ -102,4 +102,38 @@ fn a_port_in_use_is_an_error() {
         let ended = dns(&["--listen", &addr, "--zone", zone, "--threads", threads]);
         assert_fails(&ended, 1, "in use");
     }
+}
+
+/// As where the user may have no more threads (`ulimit -u`).
+#[test]
+fn a_thread_that_cannot_start_ends_the_server() {
+    let name = "a_thread_that_cannot_start_ends_the_server";
+    // It has no other process, and may not read the folders of the source.
+    let user = format!("--reuid={}", 400_000_000 + std::process::id());
+    let switched = Command::new("setpriv").args([&user, "true"]).output();
+    if !switched.is_ok_and(|output| output.status.success()) {
+        return skip(name, "another user needs root, and setpriv of util-linux");
+    }
+    let folder = std::env::temp_dir().join(format!("mmsg-dns-threads-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let [program, copy] = ["dns", "zone"].map(|name| folder.join(name).display().to_string());
+    fs::copy(env!("CARGO_BIN_EXE_dns"), &program).expect("a copy");
+    fs::copy(zone(), &copy).expect("a copy");
+    let start = |limit: &str| {
+        let limit = format!("--nproc={limit}");
+        let user = ["setpriv", &user, "--clear-groups", &program, "--zone", &copy];
+        let listen = ["--listen", "127.0.0.1:0", "--listen", "127.0.0.2:0"];
+        Program::start("prlimit", [&*limit].iter().chain(&user).chain(&listen))
+    };
+    // The threads for signals and the zone, for TCP, and one for each address.
+    for limit in ["1", "2", "3", "4"] {
+        let ended = start(limit).wait();
+        assert_fails(&ended, 1, "cannot serve");
+        assert_eq!((ended.err.len(), ended.out.len()), (1, 0), "{limit}: {ended:?}");
+    }
+    let server = start("5");
+    assert!(server.line().starts_with("listening on 127.0.0.1:"));
+    server.signal(libc::SIGTERM);
+    assert_eq!(server.wait().status, Some(0));
+    let _ = fs::remove_dir_all(folder);
 }
