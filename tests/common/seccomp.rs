@@ -84,6 +84,17 @@ pub fn reject_wait_flag() -> io::Result<()> {
     install_for(libc::SYS_recvmmsg, &[load(FIRST_ARGUMENT + 24), has_flag, answer(error)])
 }
 
+/// From now on, setting this option of any level fails with `errno` on this thread.
+///
+/// # Errors
+///
+/// If the system does not let this thread install a filter, or sets options by another call.
+pub fn deny_option(name: i32, errno: i32) -> io::Result<()> {
+    let error = answer(libc::SECCOMP_RET_ERRNO | errno as u32);
+    let statements = [load(FIRST_ARGUMENT + 16), if_is(name as u32, 1), error];
+    install_for(libc::SYS_setsockopt, &statements)
+}
+
 /// From now on, this thread can set this option of any level without effect, unless `sets`, and reading it fails with
 /// `ENOPROTOOPT`.
 ///

@@ -18,7 +18,7 @@ pub fn read(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     let mut all = BTreeMap::new();
     while !words.is_empty() {
         let in_quotes = words.rest.first().is_some_and(|word| word.joined);
-        let mut bytes = words.take(FORM, |word| Some(word.bytes()).filter(|_| !word.quoted))?;
+        let mut bytes = words.take(FORM, |word| (!word.quoted).then(|| word.bytes()))?;
         if in_quotes && bytes.ends_with(b"=") {
             bytes.extend(words.take(FORM, |word| Some(word.bytes()))?);
         }
@@ -62,7 +62,7 @@ fn parameter(bytes: &[u8]) -> Option<(u16, Vec<u8>)> {
     let value = match key {
         // Under its number, a key without a name has a value of bytes.
         _ if name.starts_with("key") => {
-            Some(value.unwrap_or_default().into()).filter(|_| key.to_int() > DOHPATH)?
+            (key.to_int() > DOHPATH).then(|| value.unwrap_or_default().into())?
         }
         SvcParamKey::MANDATORY => mandatory(text?)?,
         SvcParamKey::ALPN => protocols(value?)?,
