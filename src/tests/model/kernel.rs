@@ -139,7 +139,7 @@ impl Kernel {
         self.waiting = self.waiting.saturating_sub(count);
         if let (Some(HeaderFate::Fail { errno, .. }), 1..) = (stop, count) {
             let transient = [errno::EINTR, errno::EAGAIN].contains(&errno);
-            self.deferred = Some(errno).filter(|_| !transient);
+            self.deferred = (!transient).then_some(errno);
         }
         self.answer(count, stop)
     }
