@@ -64,8 +64,7 @@ pub(crate) use implementations::forward;
 /// - A call makes one `recvmmsg` or `sendmmsg` of at most 1,024 messages, or with [`Backend::Msg`](crate::Backend::Msg) one
 ///   for each message. [`Offload`](crate::Offload) makes more after a short send or a rejected GSO batch.
 /// - A receive waits for its first message only. A send waits for each message: a write timeout bounds each wait.
-/// - `Ok(n)`: the first `n` messages have moved, the others have not. Fewer messages than offered may move; call again
-///   with the rest.
+/// - `Ok(n)`: the first `n` messages were received or sent, the others were not. Call again with the rest.
 /// - If you offered at least one message, `Ok(0)` means that the socket was shut down. (A Unix socket then returns empty
 ///   messages.)
 /// - A call that succeeds allocates only if it is the largest of its thread so far, or nested three deep in closures of
@@ -73,8 +72,8 @@ pub(crate) use implementations::forward;
 ///
 /// # Errors
 ///
-/// - `Err`: nothing has moved, and the error is the system's for the first message. A message that fails later ends the
-///   call with a count, and fails again when you offer it again.
+/// - `Err`: nothing was received or sent, and the error is the system's for the first message. A message that fails later
+///   ends the call with a count, and fails again when you offer it again.
 /// - An asynchronous error is about an earlier datagram: `ConnectionRefused` on a connected socket, by ICMP. It fails one
 ///   call, or none if it arrives within a batch. [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) puts each into the
 ///   [error queue](crate::error_queue) while that has room.

@@ -20,8 +20,8 @@ use crate::sys::{self, AsSocket, numbers};
 /// How many datagrams the kernel has dropped on this socket for lack of buffer space, as a 32-bit number that wraps
 /// (`SO_MEMINFO`, Linux 4.12).
 ///
-/// It counts from the socket's creation, and is right also while nothing arrives. A metric reads it from time to time and
-/// subtracts the previous count:
+/// It counts from the socket's creation, and is current even when idle. A metric reads it from time to time and subtracts
+/// the previous count:
 ///
 /// ```
 /// use mmsg::options::dropped;

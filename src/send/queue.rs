@@ -59,8 +59,8 @@ impl SendQueue {
     /// Groups datagrams by destination when they are sent, so that an [`Offload`](crate::Offload) forms longer GSO
     /// batches if the destinations alternate: a, b, c, a, b, c.
     ///
-    /// The datagrams to each destination stay in order. A flush, or [`discard_front`](Self::discard_front), sorts the queue
-    /// when nothing sorted is left in it. Pushes wait behind what is sorted, and are sorted together once that has left.
+    /// The datagrams to each destination stay in order. A flush sorts the queue when nothing sorted is left in it. Pushes
+    /// wait behind what is sorted, and are sorted together once that has left.
     /// Sorting needs four bytes for each datagram, not counted in the bound.
     ///
     /// ```

@@ -36,8 +36,8 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// A reported message was not sent, so a program may send it again. `ConnectionRefused` on a connected UDP socket is
     /// about a datagram sent earlier: the call reports the next message, and does not try it again. While the peer rejects
-    /// datagrams, this may be every second message. With `ERRORS` the same can happen on an unconnected socket, in a
-    /// [flood of ICMP errors](BatchSocket#errors).
+    /// datagrams, up to half of the messages may be reported unsent. With `ERRORS` the same can happen on an unconnected
+    /// socket, in a [flood of ICMP errors](BatchSocket#errors).
     ///
     /// ```
     /// use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};
