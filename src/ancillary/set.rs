@@ -47,7 +47,7 @@ impl Ancillary {
     #[doc(alias("SO_TIMESTAMPNS", "SO_TIMESTAMP", "SO_TS_CLOCK"))]
     pub const TIMESTAMP: Self = Self(1 << 3);
     /// When the network device received it (`SO_TIMESTAMPING`). Linux accepts the option on every
-    /// socket; whether there are timestamps depends on the device and its driver's settings.
+    /// Internet socket; whether there are timestamps depends on the device and its driver's settings.
     #[doc(alias = "SO_TIMESTAMPING")]
     pub const HARDWARE_TIMESTAMP: Self = Self(1 << 4);
     /// Coalesced messages (`UDP_GRO`). Needs a buffer of 65,535 bytes for each message: a shorter one truncates

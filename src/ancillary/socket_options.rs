@@ -48,6 +48,7 @@ impl Ancillary {
         let applies = |option: &&SocketOption| match option.family {
             Family::V4 => families.v4 && reported_by_v6.is_none(),
             Family::V6 => families.v6,
+            Family::Internet => families.v4 || families.v6,
             Family::ErrorQueue => has_error_queue,
             Family::Any => true,
         };
@@ -97,6 +98,8 @@ impl Ancillary {
 enum Family {
     V4,
     V6,
+    /// Both. A Unix socket accepts the option and reports nothing.
+    Internet,
     /// Sockets with an error queue.
     ErrorQueue,
     Any,
@@ -140,7 +143,7 @@ const OPTIONS: &[SocketOption] = &[
     SocketOption {
         on: numbers::HARDWARE_STAMPS,
         bits: true,
-        ..boolean(Ancillary::HARDWARE_TIMESTAMP, Family::Any, numbers::TIMESTAMPING)
+        ..boolean(Ancillary::HARDWARE_TIMESTAMP, Family::Internet, numbers::TIMESTAMPING)
     },
     SocketOption {
         on: numbers::SEND_STAMPS,
@@ -148,7 +151,7 @@ const OPTIONS: &[SocketOption] = &[
         ..boolean(Ancillary::SEND_TIMESTAMP, Family::ErrorQueue, numbers::TIMESTAMPING)
     },
     boolean(Ancillary::GRO, Family::Any, numbers::GRO),
-    boolean(Ancillary::DROPPED, Family::Any, numbers::DROPPED),
+    boolean(Ancillary::DROPPED, Family::Internet, numbers::DROPPED),
     boolean(Ancillary::ORIGINAL_DEST, Family::V4, numbers::ORIGINAL_DEST_V4),
     boolean(Ancillary::ORIGINAL_DEST, Family::V6, numbers::ORIGINAL_DEST_V6),
     boolean(Ancillary::ERRORS, Family::V4, numbers::ERROR_V4),

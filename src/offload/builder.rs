@@ -93,7 +93,7 @@ impl OffloadBuilder {
             counters: AtomicCounters::default(),
         };
         state.set_gso(self.gso);
-        if self.gro && switch() != Some(false) {
+        if self.gro && switch() != Some(false) && !sys::has_filter(socket) {
             let is_on = Ancillary::GRO.enable(&socket)?.contains(Ancillary::GRO);
             state.gro.store(is_on, Ordering::Relaxed);
         } else {

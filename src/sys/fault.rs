@@ -40,6 +40,8 @@ pub(crate) enum Call {
     SendMsg,
     /// The test call that asks whether the multi-message calls are permitted.
     Permitted,
+    /// The test call that asks whether a message fails by itself.
+    Probe,
 }
 
 /// What happens to a call.

@@ -13,7 +13,7 @@
 //!   move a batch in order, and `mmsg_is_missing` tells whether an error means that the process cannot make them. A receive
 //!   waits for its first message only, and not at all with `Flags::DONT_WAIT`; it closes received descriptors before it
 //!   returns. A socket that was shut down gives messages without payload and source.
-//! - Questions about a socket: `waits`, `is_inet`, `families`, `has_error_queue`, for the feature `tokio`
+//! - Questions about a socket: `waits`, `is_inet`, `families`, `has_error_queue`, `has_filter`, for the feature `tokio`
 //!   `has_error`, `has_space` and `stays_writable`.
 //!   `wait_readable` waits.
 //! - Questions about an error: `icmp::is_unrelated`, `icmp::may_be_unrelated`, and `may_be_about_tos` for kernels that
@@ -64,8 +64,8 @@ pub use self::native::AsSocket;
 pub(crate) use self::native::icmp::may_be_unrelated as may_be_unrelated_icmp;
 pub(crate) use self::native::{
     BorrowedSocket, MICROSECONDS_LEN, borrow, clock_time, families, for_datagram_sockets,
-    has_error_queue, impl_as_socket, is_about_the_option, kernel_release, may_be_about_tos, option,
-    option_bytes, segmentation_rejected, set_option_bytes, wait_readable,
+    has_error_queue, has_filter, impl_as_socket, is_about_the_option, kernel_release,
+    may_be_about_tos, option, option_bytes, segmentation_rejected, set_option_bytes, wait_readable,
 };
 #[cfg(feature = "tokio")]
 pub(crate) use self::native::{has_error, has_space, stays_writable};

@@ -5,7 +5,8 @@
 //! - A call that a signal ended is repeated. On a socket with a timeout it returns `Interrupted`, since the kernel would
 //!   restart the timeout.
 //! - A call on an unconnected socket that may have met another datagram's ICMP error is repeated, up to [`MAX_REPEATS`]
-//!   times: nothing has moved yet, and the report is in the error queue. Then it returns the error.
+//!   times: nothing has moved yet, and the report is in the error queue. Then it returns the error. A send first asks the
+//!   kernel whether the message fails by itself, for want of a route for example.
 //! - The empty messages that a socket returns after a shutdown do not count.
 
 use std::io;
@@ -120,10 +121,8 @@ pub(crate) fn recv(
     let received = match recv_once(socket, &mut prepared, flags) {
         Ok(received) => received,
         Err(error) => {
-            let unrelated = |error: &io::Error| native::icmp::is_unrelated(socket, error);
-            retry(socket, Socket::read_timeout, flags, error, unrelated, |flags| {
-                recv_once(socket, &mut prepared, flags)
-            })?
+            let unrelated = |_: &_, error: &_| native::icmp::is_unrelated(socket, error);
+            retry(socket, &mut prepared, Socket::read_timeout, flags, error, unrelated, recv_once)?
         }
     };
     // In the error queue a message without payload and source is a report, not a shutdown.
@@ -183,19 +182,22 @@ pub(crate) fn send(
     let Some(first) = prepared.as_slice().first() else { return Ok(0) };
     let has_dest = first.name_len() > 0;
     send_once(socket, &mut prepared, flags).or_else(|error| {
-        let mut was_too_big = false;
-        let unrelated = |error: &io::Error| {
+        let (mut was_asked, mut was_rejected) = (false, false);
+        let unrelated = |prepared: &PreparedSends<'_>, error: &io::Error| {
             let is_too_big = error.raw_os_error() == Some(numbers::EMSGSIZE);
-            // A message that is too big itself puts another report into the error queue with each try.
-            if is_too_big && mem::replace(&mut was_too_big, true) {
+            // The other errors of a connected socket are about its peer, so the caller gets them.
+            if !(has_dest || is_too_big) || !native::icmp::may_be_unrelated(socket, error) {
                 return false;
             }
-            // The other errors of a connected socket are about its peer, so the caller gets them.
-            (has_dest || is_too_big) && native::icmp::may_be_unrelated(socket, error)
+            let is_own = if native::segmentation_rejected(error).is_some() {
+                // Only a whole send tells. Each try of a message that is too big makes a report.
+                mem::replace(&mut was_rejected, true)
+            } else {
+                !mem::replace(&mut was_asked, true) && calls::is_rejected(socket, prepared, error)
+            };
+            !is_own
         };
-        retry(socket, Socket::write_timeout, flags, error, unrelated, |flags| {
-            send_once(socket, &mut prepared, flags)
-        })
+        retry(socket, &mut prepared, Socket::write_timeout, flags, error, unrelated, send_once)
     })
 }
 
@@ -232,13 +234,14 @@ const MAX_REPEATS: usize = 16;
 /// Repeats a call that fails by a signal or by an ICMP error that `is_unrelated`. `timeout` reads the socket's timeout
 /// for such calls (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
 #[cold]
-fn retry<T>(
+fn retry<P, T>(
     socket: BorrowedSocket<'_>,
+    prepared: &mut P,
     timeout: fn(&Socket) -> io::Result<Option<Duration>>,
     flags: Flags,
     mut error: io::Error,
-    mut is_unrelated: impl FnMut(&io::Error) -> bool,
-    mut call: impl FnMut(Flags) -> io::Result<T>,
+    mut is_unrelated: impl FnMut(&P, &io::Error) -> bool,
+    call: impl Fn(BorrowedSocket<'_>, &mut P, Flags) -> io::Result<T>,
 ) -> io::Result<T> {
     let may_wait = !flags.contains(Flags::DONT_WAIT);
     let has_timeout = || {
@@ -248,7 +251,7 @@ fn retry<T>(
     let mut left = MAX_REPEATS;
     loop {
         let by_signal = error.kind() == io::ErrorKind::Interrupted;
-        if !by_signal && (left == 0 || !is_unrelated(&error)) {
+        if !by_signal && (left == 0 || !is_unrelated(prepared, &error)) {
             return Err(error);
         }
         // The first wait used up part of the timeout, so the repeated call does not wait: the caller decides.
@@ -257,7 +260,8 @@ fn retry<T>(
             return Err(error);
         }
         left -= usize::from(!by_signal);
-        match call(if timed { flags | Flags::DONT_WAIT } else { flags }) {
+        let flags = if timed { flags | Flags::DONT_WAIT } else { flags };
+        match call(socket, prepared, flags) {
             Err(next) if timed && next.kind() == io::ErrorKind::WouldBlock => return Err(error),
             Err(next) => error = next,
             sent => return sent,

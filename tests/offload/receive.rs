@@ -2,8 +2,9 @@
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::common::linux::{SOL_UDP, UDP_GRO, set_option};
+use crate::common::linux::{SOL_UDP, UDP_GRO, set_option, set_raw};
 use crate::common::recv::{memory, recv_msgs};
 use crate::common::sockets::{addr, has_space_for, settle, udp4};
 use crate::common::{numbered, skip};
@@ -202,5 +203,59 @@ fn messages_beyond_one_call_cost_nothing() {
             sends[at] = port_0;
             assert_eq!(sender.send_batch(&sends).expect("loopback takes it"), at);
         }
+    }
+}
+
+/// The longest message that the filter lets through.
+const LIMIT: u32 = 608;
+
+/// Attaches a classic filter.
+fn attach_classic(socket: &UdpSocket) {
+    let statement = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+    let mut filter = [
+        statement((libc::BPF_LD | libc::BPF_W | libc::BPF_LEN) as u16, 0, 0),
+        statement((libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K) as u16, 1, LIMIT),
+        statement((libc::BPF_RET | libc::BPF_K) as u16, 0, 0),
+        statement((libc::BPF_RET | libc::BPF_K) as u16, 0, u32::MAX),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    set_raw(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program).expect("a valid program");
+}
+
+/// Attaches an eBPF program that keeps everything.
+fn attach_ebpf(socket: &UdpSocket) -> std::io::Result<()> {
+    // `r0 = -1; exit` (include/uapi/linux/bpf.h).
+    let program: [u64; 2] = [0xffff_ffff_0000_00b7, 0x95];
+    let license = c"MIT";
+    // BPF_PROG_TYPE_SOCKET_FILTER, the number of instructions, and where they are.
+    let attributes = [1 | 2 << 32, program.as_ptr() as u64, license.as_ptr() as u64];
+    const BPF_PROG_LOAD: i32 = 5;
+    let bytes = size_of_val(&attributes);
+    // SAFETY: the attributes name memory that outlives the call, which only reads.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &attributes, bytes) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the call has returned a descriptor of its own.
+    let program = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, program.as_raw_fd())
+}
+
+/// A filter would see the coalesced message, not its datagrams.
+#[test]
+fn gro_stays_off_on_a_socket_with_a_filter() {
+    let name = "gro_stays_off_on_a_socket_with_a_filter";
+    let Some((sender, ..)) = pair(name) else { return };
+    let (receiver, sent) = (udp4(), numbered(20, 500));
+    attach_classic(&receiver);
+    let receiver = Offload::new(receiver).expect("a UDP socket");
+    assert!(!receiver.gro() && receiver.gso());
+    send(&sender, addr(receiver.get_ref()), &sent);
+    check_received(&receiver, &mut RecvBatch::new(64, 1_500), &sent);
+
+    let receiver = udp4();
+    match attach_ebpf(&receiver) {
+        Ok(()) => assert!(!Offload::new(receiver).expect("a UDP socket").gro()),
+        Err(error) => skip(name, format_args!("no eBPF program: {error}")),
     }
 }

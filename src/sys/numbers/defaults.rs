@@ -8,6 +8,8 @@ pub(crate) const MAX_RECV: usize = MAX_BATCH;
 pub(crate) const KNOWS_LENGTHS: bool = true;
 /// The flag that reads the error queue: a bit that means nothing, since nobody reads it elsewhere.
 pub(crate) const MSG_ERRQUEUE: i32 = 1 << 30;
+/// The flag of a send that only looks for a route.
+pub(crate) const MSG_PROBE: Option<i32> = None;
 /// Whether an IPv6 socket takes a `sockaddr_in`. If it carries IPv4, it takes the IPv4-mapped address on every system.
 pub(crate) const V6_SOCKETS_TAKE_V4: bool = false;
 
@@ -100,6 +102,8 @@ pub(crate) const ANY_SEND_STAMP: i32 = 1;
 
 pub(crate) const V4_RULES: V4Rules = V4Rules { source: SourceRule::Allowed, reported_by_v6: None };
 
+/// The socket's filter.
+pub(crate) const FILTER: Option<OptionName> = None;
 /// The used and maximum memory of a socket's buffers.
 pub(crate) const MEMINFO: Option<OptionName> = None;
 

@@ -12,6 +12,8 @@ const fn socket_option(generic: i32, sparc: i32) -> Option<(i32, i32)> {
 }
 
 pub(crate) const MSG_ERRQUEUE: i32 = libc::MSG_ERRQUEUE;
+/// include/linux/socket.h
+pub(crate) const MSG_PROBE: Option<i32> = Some(0x10);
 pub(crate) const V6_SOCKETS_TAKE_V4: bool = true;
 
 pub(crate) const PKTINFO_V4: Option<CmsgType> = Some((IP, libc::IP_PKTINFO));
@@ -85,6 +87,7 @@ pub(crate) const ICMP_ERRORS: &[i32] = &[
     libc::EOPNOTSUPP,
     libc::EPROTO,
 ];
+pub(crate) const FILTER: Option<OptionName> = Some((SOCKET, libc::SO_GET_FILTER));
 /// `SO_MEMINFO`
 pub(crate) const MEMINFO: Option<OptionName> = socket_option(55, 0x39);
 

@@ -50,12 +50,21 @@ pub(crate) fn option_bytes<const N: usize>(
     socket: BorrowedFd<'_>,
     name: Option<OptionName>,
 ) -> io::Result<[u8; N]> {
-    let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
     let mut value = [0; N];
-    let (data, mut len) = (value.as_mut_ptr().cast(), N as libc::socklen_t);
+    read_option(socket, name, &mut value).map(|_| value)
+}
+
+/// Reads an option into `value`. Returns the length that the system reports.
+pub(super) fn read_option(
+    socket: BorrowedFd<'_>,
+    name: Option<OptionName>,
+    value: &mut [u8],
+) -> io::Result<usize> {
+    let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
+    let (data, mut len) = (value.as_mut_ptr().cast(), value.len() as libc::socklen_t);
     // SAFETY: `data` points at `len` writable bytes.
     let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, data, &mut len) };
-    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(len as usize) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether an error of [`set_option_bytes`] is about the option and not about the socket: the kernel lacks it for this

@@ -16,8 +16,8 @@ pub(crate) use cmsg::{
 };
 pub use socket::AsSocket;
 pub(crate) use socket::{
-    BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, impl_as_socket,
-    may_be_about_tos, segmentation_rejected,
+    BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, has_filter,
+    impl_as_socket, may_be_about_tos, segmentation_rejected,
 };
 pub(super) use socket::{is_inet, waits};
 pub(crate) use system::{clock_time, kernel_release, wait_readable};

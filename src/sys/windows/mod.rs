@@ -15,8 +15,8 @@ pub(crate) use options::{
 };
 pub use socket::AsSocket;
 pub(crate) use socket::{
-    BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, impl_as_socket,
-    segmentation_rejected,
+    BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, has_filter,
+    impl_as_socket, segmentation_rejected,
 };
 pub(super) use socket::{is_inet, waits};
 

@@ -57,6 +57,11 @@ pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
     Ok(Families { v4: info.iAddressFamily == i32::from(AF_INET) || both, v6: is_v6 })
 }
 
+/// Windows has no socket filters.
+pub(crate) fn has_filter(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
 /// Whether the socket is an Internet socket, of either family.
 #[cold]
 pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {

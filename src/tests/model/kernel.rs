@@ -123,6 +123,7 @@ impl Kernel {
                 (Fate::Fail(errno::EPERM), Answer::Asked)
             }
             Call::Permitted => (Fate::Kernel, Answer::Asked),
+            Call::Probe => (self.head.map_or(Fate::Kernel, Fate::Fail), Answer::Asked),
             Call::RecvMmsg | Call::RecvMsg => self.receive(call == Call::RecvMmsg, offered),
             Call::SendMmsg | Call::SendMsg => self.send(call == Call::SendMmsg, offered),
         };
