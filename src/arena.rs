@@ -201,20 +201,35 @@ pub(crate) struct GsoSend<'a> {
     pub(crate) error: Option<io::Error>,
 }
 
+/// An arena on the heap, or none. A vector, since only its allocation may fail.
+type Kept = Vec<MmsgBuf>;
+
 // The first arena serves a thread's calls, the second one calls that a closure makes within them.
-thread_local!(static ARENAS: [Cell<Option<Box<MmsgBuf>>>; 2] = const { [Cell::new(None), Cell::new(None)] });
+thread_local!(static ARENAS: [Cell<Kept>; 2] = const { [Cell::new(Vec::new()), Cell::new(Vec::new())] });
 
 /// Runs `call` with an arena of this thread. A panic frees the arena.
 ///
 /// If both arenas are in use, or gone because the thread ends, a new one serves.
+///
+/// # Errors
+///
+/// `OutOfMemory` if there is no memory for a new arena; the error of `call`.
 #[inline]
-pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
-    let kept = ARENAS.try_with(|[first, second]| first.take().or_else(|| second.take()));
-    let mut arena = kept.ok().flatten().unwrap_or_default();
-    let result = call(&mut arena);
+pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> io::Result<R>) -> io::Result<R> {
+    let take = |[first, second]: &[Cell<Kept>; 2]| match first.take() {
+        none if none.is_empty() => second.take(),
+        arena => arena,
+    };
+    let mut arena = ARENAS.try_with(take).unwrap_or_default();
+    if arena.is_empty() {
+        arena.try_reserve_exact(1).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        arena.push(MmsgBuf::new());
+    }
+    let result = call(&mut arena[0]);
     let _ = ARENAS.try_with(|[first, second]| {
-        if let Some(inner) = first.replace(Some(arena)) {
-            second.set(Some(inner));
+        let inner = first.replace(arena);
+        if !inner.is_empty() {
+            second.set(inner);
         }
     });
     result
@@ -222,7 +237,7 @@ pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Flags, MmsgBuf, SendMsg, sys};
     use std::cell::RefCell;
     use std::net::UdpSocket;
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -234,6 +249,11 @@ mod tests {
         arena
             .send(sys::borrow(&socket), &vec![msg; messages], Flags::NONE)
             .expect("loopback takes them");
+    }
+
+    /// Runs `call` with an arena of this thread.
+    fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
+        super::with(|arena| Ok(call(arena))).expect("there is memory")
     }
 
     #[test]

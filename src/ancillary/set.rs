@@ -71,6 +71,10 @@ impl Ancillary {
     /// numbered from 0 when turned on). Drain the queue as for [`ERRORS`](Self::ERRORS). Turn it on before
     /// [`Offload::new`](crate::Offload::new), which then sends without GSO, so that each datagram has a time; a GSO batch
     /// has one for all.
+    ///
+    /// A send that fails uses a number if the kernel had built the datagram: `EPERM` by a firewall, `ENOBUFS` by a full queue
+    /// of the device. Before Linux 6.8 so does one that fails with `EMSGSIZE`, `WouldBlock` or the ICMP error of another
+    /// datagram. [`with_timestamp_id`](crate::SendMeta::with_timestamp_id) sets a number of your own.
     #[doc(alias = "SO_TIMESTAMPING")]
     pub const SEND_TIMESTAMP: Self = Self(1 << 9);
 

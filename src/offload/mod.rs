@@ -65,7 +65,8 @@ use crate::sys::{self, AsSocket};
 /// rejects it, or while GSO is off, it is segmented in user space, unless no kernel would carry it: over 65,507 bytes (IPv6:
 /// 65,527) the error is `EMSGSIZE`, over 128 segments (Windows: 512) `EINVAL`. It counts as sent once the kernel has taken one of its
 /// datagrams. If the kernel then stops (a full socket, a timeout, an error), the rest is dropped, as in a device's queue,
-/// and counted ([`Counters::unsent`]). An error means that the kernel took none.
+/// and counted ([`Counters::unsent`]). An error means that the kernel took none. With a write timeout, each system call for
+/// its datagrams waits that long at most, so the message may wait more than once.
 ///
 /// # The don't-fragment bit
 ///
@@ -101,6 +102,9 @@ use crate::sys::{self, AsSocket};
 /// before anything is received; one of tokio's futures waits for a datagram first, and then fails. The buffers reserve
 /// address space; pages that no datagram has reached use no memory. To save address space, use fewer slots (a coalesced
 /// message fills only one) or [turn GRO off](OffloadBuilder::gro).
+///
+/// A socket filter (`SO_ATTACH_FILTER`, `SO_ATTACH_BPF`) would see coalesced messages in place of datagrams, so GRO stays off
+/// on a socket that has one. Attach it before the socket is wrapped, or turn GRO off.
 ///
 /// # Platforms
 ///

@@ -31,8 +31,8 @@ use crate::sys::{
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A batch reserves at most `slots * (slot_len + 1024)` bytes of address space, and a page. Pages that no datagram has
-/// reached use no memory.
+/// A batch reserves at most `slots * (slot_len + 1024)` bytes of address space, and a page. Memory
+/// is used page by page: about 80 bytes for each slot that a receive offers, and a slot's payload once a datagram fills it.
 ///
 /// Datagrams borrow the batch, so none can be used after the next receive:
 ///
@@ -52,7 +52,7 @@ pub struct RecvBatch {
     len: usize,
     /// Whether the last receive found, after its messages, that no more were there.
     drained: bool,
-    /// The metadata of each message, if it has any.
+    /// The metadata of each message, if it has any. As many as the largest receive so far; all slots' fit its capacity.
     metas: Vec<Option<RecvMeta>>,
 }
 
@@ -121,7 +121,6 @@ impl RecvBatch {
         }
         let mut metas = Vec::new();
         metas.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        metas.resize(slots, None);
         Ok(Self { slots: Slots::try_new(slots, slot_len)?, len: 0, drained: false, metas })
     }
 
@@ -176,8 +175,8 @@ impl RecvBatch {
     /// Whether the last receive took all that was there. An edge-triggered loop can then wait for the next event, and saves the
     /// receive that would fail with `WouldBlock`.
     ///
-    /// False where this is unknown: after an error, a shutdown or [`push`](Self::push), if all slots are full, and on Windows
-    /// and the BSDs.
+    /// False where this is unknown: after an error, a shutdown or [`push`](Self::push), if all slots are full, on Windows, and
+    /// on FreeBSD and OpenBSD with [`Backend::Mmsg`](crate::Backend::Mmsg).
     ///
     /// On a connected socket, or with [`ERRORS`](crate::Ancillary::ERRORS), an ICMP error that arrives during a call may end it
     /// early. Linux hides that: the batch counts as drained, although datagrams may wait. The kernel keeps the error for the
@@ -344,8 +343,8 @@ impl RecvBatch {
     /// Adds a message whose payload is in the next slot.
     fn add(&mut self, result: RecvResult, source: &Name, meta: RecvMeta) {
         self.slots.set_received(self.len, result, source);
-        self.metas[self.len] = Some(meta);
-        self.len += 1;
+        self.grow_to(self.len + 1);
+        self.metas[self.len - 1] = Some(meta);
         self.drained = false;
     }
 
@@ -383,13 +382,23 @@ impl RecvBatch {
         let offered = (self.slots() - self.len).min(MAX_RECV);
         let prepared = self.slots.prepared(self.len, offered);
         let Received { count, drained } = sys::recv(socket, prepared, flags)?;
+        let first = self.len;
+        self.grow_to(first + count);
         let headers = self.slots.headers();
-        for i in self.len..self.len + count {
+        for i in first..self.len {
             RecvMeta::decode(headers.control(i, &headers.result(i)), &mut self.metas[i]);
         }
-        self.len += count;
         self.drained = drained;
         Ok(count)
+    }
+
+    /// Makes the batch hold `len` messages.
+    #[inline]
+    fn grow_to(&mut self, len: usize) {
+        if self.metas.len() < len {
+            self.metas.resize(len, None);
+        }
+        self.len = len;
     }
 }
 

@@ -229,6 +229,11 @@ pub(crate) fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
+/// Whether there was no memory for headers. The system's own error of that kind is about a message.
+fn is_out_of_memory(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::OutOfMemory && error.raw_os_error().is_none()
+}
+
 /// How many messages to offer next: one after an error, since the next message often fails, too, and a single one costs
 /// no more than `send_to`. Each success doubles the number. A short count halves it: an `Offload` may have ended a call that
 /// would copy too much, or `sendmmsg` hides an error.
@@ -246,7 +251,7 @@ impl OfferSize {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` and `Interrupted`, which are about no message.
+    /// Those that are about no message: `WouldBlock`, `Interrupted`, and `OutOfMemory` of the library itself.
     #[inline]
     pub(crate) fn record(
         &mut self,
@@ -260,7 +265,7 @@ impl OfferSize {
                 self.count = if sent >= offered { doubled } else { halved };
                 Ok(sent.min(offered))
             }
-            Err(error) if is_temporary(&error) => Err(error),
+            Err(error) if is_temporary(&error) || is_out_of_memory(&error) => Err(error),
             Err(error) => {
                 self.count = 1;
                 failed(error);

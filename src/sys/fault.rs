@@ -193,6 +193,21 @@ pub(crate) fn questions() -> usize {
     QUESTIONS.take()
 }
 
+#[cfg(all(test, unix))]
+thread_local!(static OPTIONS_READ: Cell<usize> = const { Cell::new(0) });
+
+/// Counts a socket option that is read.
+#[cfg(all(test, unix))]
+pub(super) fn count_option() {
+    OPTIONS_READ.set(OPTIONS_READ.get() + 1);
+}
+
+/// How many socket options this thread has read since the last call of this.
+#[cfg(all(test, unix))]
+pub(crate) fn options_read() -> usize {
+    OPTIONS_READ.take()
+}
+
 /// Decides about a message from its destination and its control data: the error number of its send, or none.
 #[cfg(all(test, unix))]
 pub(crate) type Judge = Box<dyn FnMut(Option<SocketAddr>, &[u8]) -> Option<i32>>;

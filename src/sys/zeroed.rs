@@ -16,7 +16,7 @@ use std::slice;
 /// The type has no invalid bit patterns, no padding that is read, and no `Drop`. Any thread may use it: only system calls
 /// follow pointers in it, and their callers own or borrow the memory.
 pub(super) unsafe trait Plain: Sized {
-    /// Where an array of them begins: at a multiple of this. More than 16 costs an allocation that is zeroed by writing to it.
+    /// Where an array of them begins: at a multiple of this power of two, at least the type's own alignment.
     const ALIGN: usize = align_of::<Self>();
 }
 
@@ -35,15 +35,18 @@ unsafe impl<const N: usize> Plain for Aligned<N> {}
 /// A zeroed slice on the heap, of fixed length. Its elements stay in place when it moves.
 ///
 /// The allocator zeroes it, so a large one consists of fresh pages, which take no memory until they are touched. A `Box<[T]>`
-/// would not do: its pointer is exclusive, so a move would invalidate the headers' pointers into it.
+/// would not do: its pointer is exclusive, so a move would invalidate the headers' pointers into it. An allocation with the
+/// alignment of [`Plain::ALIGN`] would be zeroed by writing to it, so its elements begin behind `padding` instead.
 ///
 /// Invariants:
-/// 1. `ptr` is the start of an allocation of `len` elements. If `len` or the size of `T` is 0, it is dangling and aligned.
+/// 1. `ptr` is `padding` bytes behind the start of an allocation for `len` elements (`layout`), all of which it holds. If
+///    `len` or the size of `T` is 0, it is dangling and aligned.
 /// 2. All elements are initialised: zeroed at first, and only written as a `T`, or by the kernel as bytes of a [`Plain`]
 ///    type.
 pub(super) struct Zeroed<T: Plain> {
     ptr: NonNull<T>,
     len: usize,
+    padding: usize,
 }
 
 // SAFETY: it owns its elements, and any thread may use them (`Plain`).
@@ -54,7 +57,7 @@ unsafe impl<T: Plain> Sync for Zeroed<T> {}
 impl<T: Plain> Zeroed<T> {
     /// No elements, no memory.
     pub(super) const fn empty() -> Self {
-        Self { ptr: NonNull::dangling(), len: 0 }
+        Self { ptr: NonNull::dangling(), len: 0, padding: 0 }
     }
 
     /// `len` elements of zero bytes.
@@ -65,12 +68,15 @@ impl<T: Plain> Zeroed<T> {
     pub(super) fn try_new(len: usize) -> io::Result<Self> {
         let layout = layout::<T>(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         if layout.size() == 0 {
-            return Ok(Self { ptr: NonNull::dangling(), len });
+            return Ok(Self { ptr: NonNull::dangling(), len, padding: 0 });
         }
         // SAFETY: the layout's size is not 0.
-        let memory = unsafe { alloc_zeroed(layout) }.cast::<T>();
-        let ptr = NonNull::new(memory).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { ptr, len })
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) });
+        let start = start.ok_or(io::ErrorKind::OutOfMemory)?;
+        let padding = start.addr().get().wrapping_neg() % T::ALIGN;
+        // SAFETY: the layout has space for the elements behind any padding.
+        let ptr = unsafe { start.add(padding) }.cast();
+        Ok(Self { ptr, len, padding })
     }
 
     /// The address of element `i`. It stays valid while `self` lives, also when `self` moves and when other elements are
@@ -119,13 +125,16 @@ impl<T: Plain> Drop for Zeroed<T> {
         let layout = layout::<T>(self.len).expect("`try_new` computed the same layout");
         if layout.size() > 0 {
             // SAFETY: invariant 1: `try_new` allocated the memory with this layout. `Plain` types have no `Drop`.
-            unsafe { dealloc(self.ptr.as_ptr().cast(), layout) }
+            unsafe { dealloc(self.ptr.as_ptr().cast::<u8>().sub(self.padding), layout) }
         }
     }
 }
 
+/// Memory for `len` elements, and for the padding before them: none for no bytes.
 fn layout<T: Plain>(len: usize) -> Result<Layout, LayoutError> {
-    Layout::array::<T>(len)?.align_to(T::ALIGN)
+    let elements = Layout::array::<T>(len)?;
+    let padding = if elements.size() == 0 { 0 } else { T::ALIGN - align_of::<T>() };
+    Layout::from_size_align(elements.size() + padding, elements.align())
 }
 
 /// Resizes to the next power of two if `needed` exceeds `capacity`, so that a batch that grows step by step allocates seldom.

@@ -84,9 +84,10 @@ fn a_batch_that_the_system_refuses_with_an_icmp_error_is_reported_after_the_call
             continue;
         }
         backend.make_process_default().unwrap();
-        fault::script([(send_call(backend, headers), Fate::Fail(code)); 17]);
+        let fail = Fate::Fail(code);
+        fault::script([(send_call(backend, headers), fail), (Call::Probe, fail)]);
         assert_eq!(errno(net.near.send_batch(&msgs)), code, "{backend:?}");
-        assert_eq!(fault::finish().len(), 17, "{backend:?} {code}");
+        assert_eq!(fault::finish().len(), 2, "{backend:?} {code}");
         assert!(net.delivered().iter().all(Vec::is_empty), "{backend:?} {code}");
     }
 }

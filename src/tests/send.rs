@@ -58,11 +58,13 @@ fn an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
 }
 
 /// Without `SO_BROADCAST` each message to a broadcast address fails.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::BROADCAST), 9);
+
 #[test]
 fn each_failure_costs_about_a_call_and_a_header() {
     const ALL: usize = 4096;
     let loopback = Loopback::new();
-    let nowhere = SocketAddr::from((Ipv4Addr::BROADCAST, 9));
+    let nowhere = NOWHERE;
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         let msgs = vec![SendMsg::to(nowhere, b"bad"); ALL];
@@ -89,6 +91,55 @@ fn each_failure_costs_about_a_call_and_a_header() {
             assert!(fault::finish().len() < 10);
         }
         assert_eq!(loopback.delivered(), (1..64).collect::<Vec<_>>());
+    }
+}
+
+/// The kernel says that the message itself fails, also while reports about other datagrams wait in the error queue.
+#[cfg(linux_like)]
+#[test]
+fn each_failure_costs_two_calls_while_reports_wait() {
+    const ALL: usize = 512;
+    let (loopback, refusing) = (Loopback::new(), socket());
+    refusing.connect(addr(&refusing)).unwrap();
+    crate::Ancillary::ERRORS.require(&loopback.near).unwrap();
+    for _ in 0..3 {
+        loopback.near.send_batch(&[SendMsg::to(addr(&refusing), b"refused")]).unwrap();
+    }
+    let near = loopback.near.try_clone().unwrap();
+    let offload = crate::Offload::new(near.try_clone().unwrap()).unwrap();
+    let sockets: [&dyn BatchSocket; 2] = [&near, &offload];
+    // The last message finds the error of another datagram, and goes.
+    let mut msgs = vec![SendMsg::to(NOWHERE, b"bad"); ALL];
+    msgs.push(SendMsg::to(loopback.to(), &[0; 4]));
+    let check = |what: &str, send: &dyn Fn(&mut dyn FnMut(usize, io::Error)) -> usize| {
+        let mut failed = 0;
+        let mut fail = |index, error: io::Error| {
+            assert_eq!((index, error.raw_os_error()), (failed, Some(errno::EACCES)));
+            failed += 1;
+        };
+        fault::options_read();
+        fault::script([]);
+        assert_eq!((send(&mut fail), failed), (ALL + 1, ALL), "{what}");
+        let (calls, read) = (calls().len(), fault::options_read());
+        assert!(
+            calls <= 2 * ALL + 16 && read <= 3 * ALL + 16,
+            "{what}: {calls} calls, {read} options"
+        );
+        assert_eq!(loopback.delivered(), [0], "{what}");
+    };
+    for backend in BACKENDS {
+        choose(backend);
+        for (i, socket) in sockets.iter().enumerate() {
+            let what = format!("{backend:?} {i}");
+            check(&what, &|fail| socket.send_each(&msgs, fail).unwrap());
+        }
+        #[cfg(feature = "mio")]
+        {
+            near.set_nonblocking(true).unwrap();
+            let mio = mio::net::UdpSocket::from_std(near.try_clone().unwrap());
+            check("mio", &|fail| mio.send_each(&msgs, fail).unwrap());
+        }
+        near.set_nonblocking(false).unwrap();
     }
 }
 
@@ -128,11 +179,9 @@ impl OneOfThree {
     }
 }
 
-/// How often a call repeats. `EMSGSIZE` makes a report each time.
+/// How often a message is offered that the kernel refuses: once more, or without sending it.
 #[cfg(mmsg_calls)]
-pub(crate) const fn tries(code: i32) -> usize {
-    if code == errno::EMSGSIZE { 2 } else { 17 }
-}
+pub(crate) const TRIES: usize = 2;
 
 /// Each message is sent once, or reported with the error. Never `Interrupted`, which is for signals.
 #[cfg(mmsg_calls)]
@@ -154,7 +203,7 @@ fn a_message_that_the_system_refuses_with_an_icmp_error_is_reported_and_the_othe
             let mut fail = |i: usize, error: io::Error| {
                 failed.push((i as u32, error.raw_os_error()));
                 // A single-message call that is not the first of its batch hides one more.
-                let range = tries(code)..=tries(code) + usize::from(backend == Backend::Msg);
+                let range = TRIES..=TRIES + usize::from(backend == Backend::Msg);
                 assert!(range.contains(&kernel.give_up()), "{backend:?} {code} {way}");
             };
             match way {

@@ -28,6 +28,7 @@ pub(super) fn send_each<'m>(
         // `kept` has what a full socket did not take, the next message last. A chunk would take 22 kB in the future.
         let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), Vec::new());
         let (mut msgs, mut is_to_unix, mut refusals) = (msgs.fuse(), false, 0);
+        let mut has_memory = true;
         loop {
             poll_fn(coop::poll_proceed).await.made_progress();
             let (mut offered, mut datagrams) = (None, 0);
@@ -39,13 +40,21 @@ pub(super) fn send_each<'m>(
                 offered = Some(chunk.len());
                 let sent = result.as_ref().map_or(0, |sent| chunk.len().min(*sent));
                 datagrams = budget::sent(&chunk[..sent]);
-                kept.extend(chunk[sent..].iter().rev());
+                has_memory = kept.try_reserve(chunk.len() - sent).is_ok();
+                if has_memory {
+                    kept.extend(chunk[sent..].iter().rev());
+                }
                 result
             };
             let sent = wait::try_send(socket, is_to_unix, || batch_call(&mut send));
             // No call was made, so it is not known whether a message is left.
             if offered.is_none() && kept.is_empty() {
-                kept.extend(msgs.next());
+                has_memory = kept.try_reserve(1).is_ok();
+                kept.extend(has_memory.then(|| msgs.next()).flatten());
+            }
+            if !has_memory {
+                handled += sent.map_or(0, |sent| sent.min(offered.unwrap_or(0)));
+                return ended_early(handled, io::ErrorKind::OutOfMemory.into());
             }
             if offered.is_none_or(|offered| offered == 0) && kept.is_empty() {
                 return Ok(handled);
@@ -63,7 +72,10 @@ pub(super) fn send_each<'m>(
                 on_error(handled, error);
                 kept.pop();
             };
-            let done = offer.record(offered.unwrap_or(0), sent, failed)?;
+            let done = match offer.record(offered.unwrap_or(0), sent, failed) {
+                Err(error) => return ended_early(handled, error),
+                Ok(done) => done,
+            };
             wait::require_progress(done)?;
             handled += done;
             if is_last && kept.is_empty() {
@@ -71,6 +83,11 @@ pub(super) fn send_each<'m>(
             }
         }
     }
+}
+
+/// The result of a call that ends without memory for what it would send next.
+fn ended_early(handled: usize, error: io::Error) -> io::Result<usize> {
+    if handled > 0 { Ok(handled) } else { Err(error) }
 }
 
 /// Sends the whole queue in order. An error leaves its datagram at the front.
@@ -99,7 +116,9 @@ pub(super) async fn flush_each(
     while !queue.is_empty() {
         let (held, mut failed) = (queue.len(), None);
         let (offered, sent) = flush_chunk(socket, &batch_call, queue, offer.count).await?;
-        offer.record(offered, sent, |error| failed = Some(error))?;
+        if let Err(error) = offer.record(offered, sent, |error| failed = Some(error)) {
+            return ended_early(all - queue.len(), error);
+        }
         if let (Some(error), Some(front)) = (failed, queue.front()) {
             on_error(&front, error);
             queue.discard_front();

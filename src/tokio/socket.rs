@@ -483,7 +483,8 @@ pub trait AsyncBatchSocket: Sync + Sized {
     /// # Errors
     ///
     /// `WriteZero` if an implementation of your own sends nothing and returns no error, and the error of a runtime that shuts
-    /// down. Every other error goes to `on_error`.
+    /// down. `OutOfMemory` if there is no memory before any message was sent or reported; later, the future ends with a
+    /// count. Every other error goes to `on_error`.
     #[doc(alias("sendmmsg", "send_to"))]
     fn send_each<'m, M>(
         &self,

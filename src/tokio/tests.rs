@@ -188,7 +188,7 @@ fn a_future_that_sends_each_message_goes_on_past_a_failed_one() {
 #[cfg(linux_like)]
 #[test]
 fn a_message_that_the_system_refuses_is_reported_and_the_others_go() {
-    use crate::tests::send::{OneOfThree, tries};
+    use crate::tests::send::{OneOfThree, TRIES};
 
     with_ready_socket(async |socket, addr| {
         crate::Ancillary::ERRORS.require(&socket).expect("Linux has it");
@@ -199,7 +199,7 @@ fn a_message_that_the_system_refuses_is_reported_and_the_others_go() {
                 let kernel = OneOfThree::install(code);
                 let mut failed = 0;
                 let mut fail = |error: io::Error| {
-                    assert_eq!((error.raw_os_error(), kernel.give_up()), (Some(code), tries(code)));
+                    assert_eq!((error.raw_os_error(), kernel.give_up()), (Some(code), TRIES));
                     failed += 1;
                 };
                 let sent = if flushes {

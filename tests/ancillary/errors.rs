@@ -1,11 +1,15 @@
 //! Which calls return ICMP errors while the error queue is on, on loopback, and the errors that the guide lists.
 
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
+use socket2::{Domain, Protocol, Socket, Type};
+
 use crate::common::sockets::settle_answers;
-use crate::common::{code, would_block};
+use crate::common::{code, skip, would_block};
 use crate::kit::receive::payloads;
 use crate::kit::{
     TIME_LIMIT, addr, any6, at, dual_stack, enable_all, in_error, refusing, reports, summary, udp4,
@@ -142,6 +146,68 @@ fn a_call_returns_a_connected_peers_error_once() {
             let nothing = receive(from).expect_err("returned once");
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
             from.set_nonblocking(false).expect("an open socket");
+        }
+    }
+}
+
+/// An ICMP error with this code of "destination unreachable" about a UDP datagram from `from` to `to` (RFC 792).
+fn unreachable(code: u8, from: SocketAddrV4, to: SocketAddrV4) -> Vec<u8> {
+    let udp = [from.port(), to.port(), 8, 0].map(u16::to_be_bytes).concat();
+    let ip =
+        [&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0][..], &from.ip().octets(), &to.ip().octets()];
+    let mut icmp = [&[3, code, 0, 0, 0, 0, 0, 0][..], &ip.concat(), &udp].concat();
+    let words = icmp.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let sum = words.sum::<u32>();
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
+    icmp
+}
+
+/// A thread that reads the reports puts the next one's error on the socket. Errors that a message may have by itself are
+/// told apart from those of others.
+#[test]
+fn a_flood_of_icmp_errors_beside_a_reader_fails_no_message() {
+    const ALL: usize = 200;
+    let name = "a_flood_of_icmp_errors_beside_a_reader_fails_no_message";
+    let raw = match Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)) {
+        Ok(raw) => raw,
+        Err(error) => return skip(name, format_args!("no raw socket: {error}")),
+    };
+    let (from, open) = (udp4(), udp4());
+    let v4 = |socket| match addr(socket) {
+        SocketAddr::V4(addr) => addr,
+        SocketAddr::V6(_) => unreachable!("they are IPv4 sockets"),
+    };
+    enable_all(&from, Ancillary::ERRORS);
+    let good = SendMsg::to(addr(&open), b"good");
+    for (code, errno) in [(0, libc::ENETUNREACH), (1, libc::EHOSTUNREACH), (3, libc::ECONNREFUSED)]
+    {
+        let icmp = unreachable(code, v4(&from), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9));
+        let flood = || {
+            for _ in 0..4 {
+                raw.send_to(&icmp, &addr(&from).into()).expect("loopback takes it");
+            }
+        };
+        flood();
+        settle_answers();
+        assert_eq!(reports(&from, 1)[0].errno, errno as u32);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    drain_errors(&from, &mut [Report::EMPTY; 1]).expect("it is a socket");
+                }
+            });
+            for i in 0..ALL {
+                flood();
+                assert_eq!(from.send_batch(&[good]).expect("it is innocent"), 1, "{i}, {errno}");
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(payloads(&open, ALL), vec![b"good"; ALL]);
+        // Nothing of this code is left for the next.
+        while in_error(&from, Duration::ZERO) {
+            drain_errors(&from, &mut [Report::EMPTY; 64]).expect("it is a socket");
         }
     }
 }

@@ -5,12 +5,14 @@ use std::net::{SocketAddr, SocketAddrV6};
 use std::time::{Duration, SystemTime};
 
 use super::errors::{Setting, settings};
+use crate::common::firewall::reject_port;
+use crate::common::linux::in_namespace;
 use crate::common::skip;
 use crate::kit::net::Host;
 use crate::kit::receive::one;
 use crate::kit::{TIME_LIMIT, addr, bind, dual_stack, enable_all, in_error, reports, udp4, udp6};
 use mmsg::error_queue::{Event, Report, drain_errors};
-use mmsg::{Ancillary, BatchSocket, Offload, SendMeta, SendMsg};
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, Offload, SendMeta, SendMsg};
 
 #[test]
 fn draining_alone_ends_the_error() {
@@ -133,6 +135,34 @@ fn send_timestamps_carry_a_number_and_a_time() {
         from.send_batch(&[SendMsg::to(addr(&to), b"data")]).expect("it is taken");
         assert!(matches!(reports(&from, 1)[0].event, Event::Sent { id, .. } if id == next));
     }
+}
+
+/// A program that counts its sends must count those, too.
+#[test]
+fn a_send_that_fails_after_its_datagram_was_built_uses_a_number() {
+    let name = "a_send_that_fails_after_its_datagram_was_built_uses_a_number";
+    in_namespace(name, || {
+        let (from, to, closed) = (udp4(), udp4(), udp4());
+        if let Err(error) = reject_port(addr(&closed).port()) {
+            return skip(name, format_args!("no firewall rule: {error}"));
+        }
+        enable_all(&from, Ancillary::SEND_TIMESTAMP);
+        let (good, rejected) =
+            (SendMsg::to(addr(&to), b"good"), SendMsg::to(addr(&closed), b"bad"));
+        let nowhere = SendMsg::to("192.0.2.1:9".parse().expect("an address"), b"bad");
+        let mut failed = Vec::new();
+        let msgs = [good, rejected, good, nowhere, good];
+        let fail = |_, error: std::io::Error| failed.push(error.raw_os_error());
+        assert_eq!(from.send_each(msgs, fail).expect("each is handled"), msgs.len());
+        assert_eq!(failed, [libc::EPERM, libc::ENETUNREACH].map(Some));
+        // (A rejected message is offered once more if it ended a batch.)
+        let ids = reports(&from, 3).into_iter().map(|report| match report.event {
+            Event::Sent { id, .. } => id,
+            event => panic!("{event:?}"),
+        });
+        let ids: Vec<_> = ids.collect();
+        assert!(ids[0] == 0 && ids[1] >= 2 && ids[2] == ids[1] + 1, "{ids:?}");
+    });
 }
 
 /// `SCM_TS_OPT_ID`, Linux 6.13.

@@ -83,3 +83,53 @@ fn a_batch_that_moves_keeps_its_wiring() {
         }
     }
 }
+
+/// A receive offers 1,024 slots to the kernel, whose headers lie in a few pages.
+#[cfg(target_os = "linux")]
+#[test]
+fn slots_that_were_never_used_take_no_memory() {
+    if crate::common::is_slow() {
+        return; // There the allocator touches what it zeroes.
+    }
+    let resident = || {
+        let pages = std::fs::read_to_string("/proc/self/statm").expect("it is mounted");
+        let pages = pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+        pages.expect("a number") * 4_096
+    };
+    let (from, to) = (udp4(), udp4());
+    let before = resident();
+    let mut batch = RecvBatch::new(1_000_000, 1_500);
+    for _ in 0..2 {
+        from.send_batch(&[SendMsg::to(addr(&to), b"data")]).expect("loopback takes it");
+        assert_eq!(to.recv_into(&mut batch).expect("it was sent"), 1);
+    }
+    let used = resident().saturating_sub(before);
+    // Other tests run meanwhile. A header for each slot would be 64 MB.
+    assert!(used < 40 << 20, "{used} bytes");
+}
+
+/// Each receive begins where the last one ended, also beyond the slots that were ever offered.
+#[test]
+fn receives_that_add_to_a_large_batch_fill_its_slots_in_order() {
+    let (from, to) = (udp4(), udp4());
+    let mut batch = RecvBatch::new(3_000, 8);
+    for round in 0..2 {
+        batch.clear();
+        let mut expected = Vec::new();
+        for (pushed, sent) in [(0, 3), (1_200, 0), (0, 2), (1, 1), (0, 1), (1_500, 1)] {
+            for _ in 0..pushed {
+                expected.push(vec![round, 0]);
+                assert!(batch.push(None, &[round, 0], Default::default()));
+            }
+            for i in 0..sent {
+                let data = vec![round, 1, i];
+                from.send_batch(&[SendMsg::to(addr(&to), &data)]).expect("loopback takes it");
+                settle();
+                expected.push(data);
+                assert_eq!(to.recv_more(&mut batch).expect("it is there"), 1);
+            }
+        }
+        assert!(batch.iter().map(|datagram| datagram.data()).eq(&expected), "round {round}");
+        assert!(batch.iter().zip(&expected).all(|(d, data)| d.addr().is_some() == (data[1] == 1)));
+    }
+}

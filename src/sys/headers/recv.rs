@@ -14,6 +14,7 @@ mod tests;
 
 use std::io::{self, IoSliceMut};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr;
 use std::slice::ChunksExactMut;
 
@@ -229,7 +230,7 @@ const LINE: usize = 64;
 /// first slot begins a page, and the others begin cache lines. `payload` has a spare page for that: an allocation aligned
 /// to a page would be zeroed by writing to it, and unused slots would take memory.
 ///
-/// Invariant 3 (ARCHITECTURE.md): from `touched` on, header `i` points at name `i`, buffer `i` and control `i`, and buffer `i`
+/// Invariant 3 (ARCHITECTURE.md): from `touched` to `fresh`, header `i` points at name `i`, buffer `i` and control `i`, and buffer `i`
 /// at slot `i`; nothing else points there. All of them are [`Zeroed`], so they stay in place when this moves. `storage` is never resized,
 /// and a header never points elsewhere.
 #[derive(Debug)]
@@ -238,6 +239,8 @@ pub(crate) struct Slots {
     /// One for each slot. Only the kernel reads them.
     buffers: Zeroed<Buffer>,
     payload: Zeroed<u8>,
+    /// Slots from here on were never offered to a call: their headers are not set up, and use no memory.
+    fresh: usize,
     /// Bytes of `payload` before the first slot.
     offset: usize,
     stride: usize,
@@ -248,7 +251,7 @@ impl Slots {
     /// No slots, no memory.
     pub(crate) fn empty() -> Self {
         let (storage, buffers, payload) = (RecvStorage::new(), Zeroed::empty(), Zeroed::empty());
-        Self { storage, buffers, payload, offset: 0, stride: 0, slot_len: 0 }
+        Self { storage, buffers, payload, fresh: 0, offset: 0, stride: 0, slot_len: 0 }
     }
 
     /// The caller has checked that the total fits an `isize`, and that `slot_len` is not 0.
@@ -260,17 +263,30 @@ impl Slots {
         let stride = slot_len.next_multiple_of(LINE);
         let (buffers, mut storage) = (Zeroed::try_new(slots)?, RecvStorage::new());
         storage.resize(slots)?;
-        storage.touched = slots;
         let payload = Zeroed::<u8>::try_new(slots * stride + PAGE)?;
         let offset = payload.pointer(0).cast_const().align_offset(PAGE).min(PAGE);
-        Ok(Self { storage, buffers, payload, offset, stride, slot_len })
+        Ok(Self { storage, buffers, payload, fresh: 0, offset, stride, slot_len })
     }
 
-    /// The headers of `count` slots from `first` on, for the call. Sets up those that earlier calls touched; at first, all.
+    /// The headers of `count` slots from `first` on, for the call. Sets up those that earlier calls touched, and fresh ones.
     #[inline]
     pub(crate) fn prepared(&mut self, first: usize, count: usize) -> PreparedRecvs<'_> {
-        let RecvStorage { headers, names, controls, touched } = &mut self.storage;
-        for i in first..*touched {
+        let end = first + count;
+        self.set_up(first..self.storage.touched);
+        let fresh = self.fresh.max(self.storage.touched);
+        if fresh < end {
+            self.set_up(fresh..end);
+        }
+        self.fresh = fresh.max(end);
+        let RecvStorage { headers, touched, .. } = &mut self.storage;
+        // SAFETY: invariant 3; `self` is borrowed exclusively until the call has returned.
+        unsafe { PreparedRecvs::new(headers.range(first..end), first, touched) }
+    }
+
+    #[inline]
+    fn set_up(&mut self, slots: Range<usize>) {
+        let RecvStorage { headers, names, controls, .. } = &mut self.storage;
+        for i in slots {
             // Calls do not change the buffer. Writing it fetches its cache line while the others are fetched; the kernel
             // would wait for it.
             let slot = self.payload.pointer(self.offset + i * self.stride);
@@ -279,8 +295,6 @@ impl Slots {
             header.set_buffers(self.buffers.pointer(i), 1);
             reset(header, names.pointer(i).cast(), controls.pointer(i).cast());
         }
-        // SAFETY: invariant 3; `self` is borrowed exclusively until the call has returned.
-        unsafe { PreparedRecvs::new(headers.range(first..first + count), first, touched) }
     }
 
     /// Sets the result and source of slot `i`, as a receive would.

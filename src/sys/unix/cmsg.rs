@@ -61,6 +61,8 @@ pub(super) fn read_option(
     value: &mut [u8],
 ) -> io::Result<usize> {
     let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
+    #[cfg(test)]
+    crate::sys::fault::count_option();
     let (data, mut len) = (value.as_mut_ptr().cast(), value.len() as libc::socklen_t);
     // SAFETY: `data` points at `len` writable bytes.
     let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, data, &mut len) };
