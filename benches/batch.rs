@@ -74,7 +74,9 @@ fn turn<'w>(way: &str, wire: &'w Wire, batch: usize, payload: usize) -> Turn<'w>
                 let mut received = 0;
                 while received < batch {
                     let count = wire.far.recv_batch(&mut slots).expect("they have arrived");
-                    slots[..count].iter().for_each(|msg| _ = black_box((msg.addr(), msg.data())));
+                    slots[..count]
+                        .iter()
+                        .for_each(|msg| _ = black_box((msg.message().addr(), msg.data())));
                     received += count;
                 }
             })

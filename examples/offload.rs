@@ -19,7 +19,7 @@ fn main() -> common::Result {
     let sender = Offload::new(UdpSocket::bind("127.0.0.1:0")?)?;
     let receiver = Offload::new(UdpSocket::bind("127.0.0.1:0")?)?;
     let to = receiver.get_ref().local_addr()?;
-    println!("GSO {}, GRO {}", sender.gso(), receiver.gro());
+    println!("GSO {}, GRO {}", sender.state().gso(), receiver.state().gro());
 
     // Consecutive messages with the same destination and length leave as one GSO batch.
     let payloads: Vec<Vec<u8>> = (0..1000u32).map(|i| i.to_be_bytes().repeat(300)).collect();
@@ -41,10 +41,10 @@ fn main() -> common::Result {
     println!("{received} datagrams came back whole");
     println!(
         "sender: {} datagrams in {} system calls",
-        sender.counters().sent,
-        sender.counters().send_calls
+        sender.state().counters().sent,
+        sender.state().counters().send_calls
     );
-    let counters = receiver.counters();
+    let counters = receiver.state().counters();
     println!(
         "receiver: {} datagrams in {} system calls",
         counters.received, counters.receive_calls

@@ -90,6 +90,6 @@ fn main() -> common::Result {
             heard += 10;
         }
     }
-    println!("{heard} packets heard, in {} GSO batches", socket.counters().sent_batches);
+    println!("{heard} packets heard, in {} GSO batches", socket.state().counters().sent_batches);
     Ok(())
 }

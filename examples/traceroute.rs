@@ -72,7 +72,8 @@ fn print(hop: u8, (sent, answer): &Probe) {
     let Some(Report {
         event,
         offender: Some(by),
-        icmp: Some((ty, code)),
+        icmp_type: Some(ty),
+        icmp_code: Some(code),
         timestamp: Some(arrived),
         ..
     }) = answer

@@ -102,8 +102,11 @@ pub(crate) use implementations::forward;
 )]
 pub trait BatchSocket {
     /// Receives messages into `msgs`, in order: waits for the first, and takes the others that are there. Returns how
-    /// many came; the rest of `msgs` is unchanged. An empty `msgs` makes no system call. An edge-triggered loop calls until
-    /// `WouldBlock`; on Linux, a count below `msgs.len()` means that nothing is left or that an event follows.
+    /// many came; the rest of `msgs` is unchanged. An empty `msgs` makes no system call.
+    ///
+    /// An edge-triggered loop receives until `WouldBlock`. On Linux and Android it can stop earlier, after a count below
+    /// `msgs.len()` and below 1,024: no message is left, or the socket becomes ready again. Other systems do not tell.
+    /// ([`RecvBatch::drained`] says it on each.)
     ///
     /// A peer of a Unix socket can pass descriptors (`SCM_RIGHTS`) with any message. The call closes them before it
     /// returns; until then they count towards the process's limit.

@@ -229,7 +229,7 @@ fn an_offload_without_memory_is_an_error_and_moves_nothing() {
                 check_arrived(&far, &[&b"data"[..]; 32]);
             }
             let near = Offload::new(&near).expect("a UDP socket");
-            if warm && !near.gso() {
+            if warm && !near.state().gso() {
                 // It needs no more memory than the plain socket.
                 return;
             }
@@ -240,7 +240,7 @@ fn an_offload_without_memory_is_an_error_and_moves_nothing() {
                     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
                 }
             }
-            assert_eq!((queue.len(), near.counters().sent), (32, 0));
+            assert_eq!((queue.len(), near.state().counters().sent), (32, 0));
             check_arrived(&far, &[]);
         });
     }

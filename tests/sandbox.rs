@@ -252,7 +252,7 @@ fn an_option_that_cannot_be_read_is_not_on() {
         // The send buffer has its other option.
         assert_eq!(options::set_send_buffer(&socket, 64 << 10)?, 64 << 10);
         let offload = Offload::new(socket)?;
-        assert!(!offload.gro() && offload.gso_status() == GsoStatus::Unsupported);
+        assert!(!offload.state().gro() && offload.state().gso_status() == GsoStatus::Unsupported);
         Ok(())
     });
 }

@@ -68,10 +68,11 @@ impl Expected<'_> {
     }
 
     fn check(&self, msg: &RecvMsg<'_>) {
-        assert_eq!((msg.len(), msg.truncated()), (self.received().len(), self.truncated()));
-        assert_eq!(msg.message().datagrams().len(), self.count());
+        let message = msg.message();
+        assert_eq!((message.len(), message.truncated()), (self.received().len(), self.truncated()));
+        assert_eq!(message.datagrams().len(), self.count());
         let mut count = 0;
-        for datagram in msg.message().datagrams() {
+        for datagram in message.datagrams() {
             self.check_datagram(count, &datagram);
             count += 1;
         }

@@ -34,8 +34,8 @@ pub struct RecvMeta {
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, the BSDs, Windows.
     #[doc(alias("ipi_addr", "ipi6_addr", "IP_PKTINFO", "pktinfo"))]
     pub dest: Option<IpAddr>,
-    /// This host's own address for the message: equal to `destination`, or for IPv4 multicast and
-    /// broadcast the address to reply from (`ipi_spec_dst`). `None` for IPv6 multicast. In the same form as `destination`.
+    /// This host's own address for the message: equal to `dest`, or for IPv4 multicast and
+    /// broadcast the address to reply from (`ipi_spec_dst`). `None` for IPv6 multicast. In the same form as `dest`.
     /// The address may belong to another interface than `interface` (weak host model).
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, and for IPv6 macOS, the BSDs and Windows.
     #[doc(alias = "ipi_spec_dst")]

@@ -41,10 +41,13 @@ pub struct Report {
     pub offender: Option<SocketAddr>,
     /// The error number that a send would have returned; 0 for a send timestamp.
     pub errno: i32,
-    /// Type and code of the ICMP error, or of the ICMPv6 error if `dest` is an IPv6 address that is not IPv4-mapped. `None` if
+    /// Type of the ICMP error, or of the ICMPv6 error if `dest` is an IPv6 address that is not IPv4-mapped. `None` if
     /// no ICMP error came: this host rejected the datagram, or the event is [`Event::Sent`].
-    #[doc(alias("ee_type", "ee_code"))]
-    pub icmp: Option<(u8, u8)>,
+    #[doc(alias = "ee_type")]
+    pub icmp_type: Option<u8>,
+    /// Code of the ICMP error. `None` if `icmp_type` is.
+    #[doc(alias = "ee_code")]
+    pub icmp_code: Option<u8>,
     /// When the kernel received the ICMP error, by the system's clock, if [`TIMESTAMP`](crate::Ancillary::TIMESTAMP) is on. An error
     /// that came before or just after it was turned on may have the time of the read.
     pub timestamp: Option<SystemTime>,
@@ -86,7 +89,7 @@ pub enum Event {
     /// Nobody listens on that port (ICMP port unreachable, RFC 792 and RFC 4443).
     Refused,
     /// The destination is unreachable: no route, host down, prohibited (the other ICMP unreachables;
-    /// [`Report::icmp`] says which).
+    /// [`Report::icmp_code`] says which).
     Unreachable,
     /// The datagram is too big for a link on the path or for this host's own, whose MTU is `mtu` bytes,
     /// IP header included (ICMP fragmentation needed, RFC 1191; ICMPv6 packet too big, RFC 8201).
@@ -125,7 +128,8 @@ impl Report {
         dest: None,
         offender: None,
         errno: 0,
-        icmp: None,
+        icmp_type: None,
+        icmp_code: None,
         timestamp: None,
         quote: Quote { bytes: [0; MAX_QUOTE], len: 0 },
     };
@@ -148,7 +152,7 @@ impl Report {
     /// let mut reports = [Report::EMPTY; 1];
     /// while drain_errors(&socket, &mut reports)? == 0 {}
     /// assert!(reports[0].quote().starts_with(b"probe 7"));
-    /// assert_eq!(reports[0].icmp, Some((3, 3)));
+    /// assert_eq!((reports[0].icmp_type, reports[0].icmp_code), (Some(3), Some(3)));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
@@ -195,7 +199,8 @@ impl Report {
             let len = quoted.len().min(MAX_QUOTE);
             report.quote.bytes[..len].copy_from_slice(&quoted[..len]);
             report.quote.len = len;
-            (report.icmp, report.timestamp) = (Some((ty, code)), meta.timestamp);
+            (report.icmp_type, report.icmp_code) = (Some(ty), Some(code));
+            report.timestamp = meta.timestamp;
         }
         Some(report)
     }
@@ -239,7 +244,8 @@ mod tests {
             assert_eq!(report.event, expected, "{origin} {ty} {code}");
             // A send timestamp with the whole packet, of other code's making, has no quote either.
             let is_icmp = [origin::ICMP, origin::ICMP6].contains(&origin);
-            assert_eq!(report.icmp, is_icmp.then_some((ty, code)));
+            let [expected_type, expected_code] = [ty, code].map(|n| is_icmp.then_some(n));
+            assert_eq!((report.icmp_type, report.icmp_code), (expected_type, expected_code));
             assert_eq!(report.quote(), &[1; MAX_QUOTE][..if is_icmp { MAX_QUOTE } else { 0 }]);
         }
         let own = report(numbers::EMSGSIZE, origin::LOCAL, 0, 0);

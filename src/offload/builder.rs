@@ -14,7 +14,7 @@ use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// let socket = mmsg::Offload::builder().gso(false).gro(false).build(socket)?;
-/// assert!(!socket.gso() && !socket.gro());
+/// assert!(!socket.state().gso() && !socket.state().gro());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,7 @@ macro_rules! counters {
         /// # let to = socket.local_addr()?;
         /// let socket = Offload::new(socket)?;
         /// socket.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
-        /// let counters = socket.counters();
+        /// let counters = socket.state().counters();
         /// assert_eq!((counters.sent, counters.sent_bytes), (2, 6));
         /// # Ok::<(), std::io::Error>(())
         /// ```
@@ -35,7 +35,7 @@ macro_rules! counters {
             ///
             /// ```
             /// # let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-            /// for (name, value) in socket.counters().iter() {
+            /// for (name, value) in socket.state().counters().iter() {
             ///     println!("# TYPE mmsg_{name}_total counter");
             ///     println!("mmsg_{name}_total {value}");
             /// }
@@ -132,9 +132,9 @@ impl AtomicCounters {
 impl Counters {
     /// Counts a received message of `len` bytes, of which `message` may be only the first buffer.
     #[inline]
-    pub(super) fn count(&mut self, message: &Message<'_>, len: usize, truncated: bool) {
+    pub(super) fn count(&mut self, message: &Message<'_>, len: usize) {
         self.received_bytes += len as u64;
-        self.truncated += u64::from(truncated);
+        self.truncated += u64::from(message.truncated());
         if message.meta().segment_size.is_none() {
             self.received += 1;
             return;

@@ -78,9 +78,10 @@ use crate::sys::{self, AsSocket};
 ///
 /// # When GSO is off
 ///
-/// [`gso_status`](Self::gso_status) gives the reason, [`counters`](Self::counters) how often.
+/// [`gso_status`](OffloadState::gso_status) of [`state`](Self::state) gives the reason,
+/// [`counters`](OffloadState::counters) how often.
 ///
-/// - The program turns GSO off and on with [`OffloadBuilder::gso`] and [`set_gso`](Self::set_gso).
+/// - The program turns GSO off and on with [`OffloadBuilder::gso`] and [`set_gso`](OffloadState::set_gso).
 /// - The environment variable `MMSG_OFFLOAD=0` turns GSO and GRO off for the whole process, whatever the program says.
 ///   `MMSG_OFFLOAD=1` ignores the kernel's release. Other values have no effect. The variable is read once, when the
 ///   first socket is wrapped.
@@ -124,13 +125,29 @@ impl<S: AsSocket> Offload<S> {
     ///
     /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else the system's error. A stream compiles,
     /// and no error says so, but what it sends may be torn: see [`BatchSocket`]. A
-    /// missing offload is no error: see [`gso`](Self::gso) and [`gro`](Self::gro).
+    /// missing offload is no error: see [`gso`](OffloadState::gso) and [`gro`](OffloadState::gro).
     pub fn new(socket: S) -> io::Result<Self> {
         Offload::<()>::builder().build(socket)
     }
 }
 
 impl<S> Offload<S> {
+    /// The offloads' state: what is on, what was counted, and the calls that turn GSO and GRO off.
+    ///
+    /// It works [`on`](OffloadState::on) every descriptor of this socket.
+    ///
+    /// ```
+    /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// let state = socket.state();
+    /// println!("GSO: {} ({}), GRO: {}", state.gso(), state.gso_status(), state.gro());
+    /// println!("{} segments per batch, {} datagrams sent", state.max_segments(), state.counters().sent);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn state(&self) -> &OffloadState {
+        &self.state
+    }
+
     /// The socket, for its options or to wait for readiness. It cannot be replaced by another socket, since the state
     /// belongs to this one:
     ///
@@ -146,11 +163,11 @@ impl<S> Offload<S> {
     }
 
     /// Returns the socket. GRO stays as it is: to receive into short buffers, call
-    /// [`disable_gro`](Self::disable_gro) first.
+    /// [`disable_gro`](OffloadState::disable_gro) first.
     ///
     /// ```
     /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// socket.disable_gro()?;
+    /// socket.state().disable_gro(socket.get_ref())?;
     /// let plain: std::net::UdpSocket = socket.into_inner();
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -180,82 +197,11 @@ impl Offload<()> {
     /// use mmsg::Offload;
     /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// let socket = Offload::builder().gro(false).build(socket)?;
-    /// assert!(!socket.gro());
+    /// assert!(!socket.state().gro());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub const fn builder() -> OffloadBuilder {
         OffloadBuilder::new()
-    }
-}
-
-/// What the state says of the socket inside. `Offload` dereferences to neither of them, so that a method's socket is never in
-/// doubt.
-///
-/// ```
-/// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-/// println!("GSO: {} ({}), GRO: {}", socket.gso(), socket.gso_status(), socket.gro());
-/// println!("{} segments per batch, {} datagrams sent", socket.max_segments(), socket.counters().sent);
-/// socket.set_gso(false);
-/// socket.disable_gro()?;
-/// assert!(!socket.state().gso() && !socket.state().gro());
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
-/// ```compile_fail,E0061
-/// # let [a, b] = [(); 2].map(|()| mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap());
-/// a.disable_gro(b.get_ref()).unwrap();
-/// ```
-impl<S> Offload<S> {
-    /// The state, for [`on`](OffloadState::on) another descriptor of this socket.
-    #[must_use]
-    pub fn state(&self) -> &OffloadState {
-        &self.state
-    }
-
-    /// [`OffloadState::set_gso`].
-    pub fn set_gso(&self, on: bool) -> bool {
-        self.state.set_gso(on)
-    }
-
-    /// [`OffloadState::gso`].
-    #[must_use]
-    pub fn gso(&self) -> bool {
-        self.state.gso()
-    }
-
-    /// [`OffloadState::gso_status`].
-    #[must_use]
-    pub fn gso_status(&self) -> GsoStatus {
-        self.state.gso_status()
-    }
-
-    /// [`OffloadState::gro`].
-    #[must_use]
-    pub fn gro(&self) -> bool {
-        self.state.gro()
-    }
-
-    /// [`OffloadState::max_segments`].
-    #[must_use]
-    pub fn max_segments(&self) -> usize {
-        self.state.max_segments()
-    }
-
-    /// [`OffloadState::counters`].
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        self.state.counters()
-    }
-}
-
-impl<S: AsSocket> Offload<S> {
-    /// [`OffloadState::disable_gro`], for the socket inside.
-    ///
-    /// # Errors
-    ///
-    /// The system's error.
-    pub fn disable_gro(&self) -> io::Result<()> {
-        self.state.disable_gro(&self.socket)
     }
 }
 

@@ -68,10 +68,11 @@ impl OffloadState {
     /// ```
     /// use mmsg::{Offload, offload::GsoStatus};
     /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// assert!(!socket.set_gso(false) && !socket.gso());
-    /// assert_eq!((socket.gso_status(), socket.max_segments()), (GsoStatus::OffByChoice, 1));
-    /// if socket.set_gso(true) {
-    ///     println!("up to {} datagrams in a GSO batch", socket.max_segments());
+    /// let state = socket.state();
+    /// assert!(!state.set_gso(false) && !state.gso());
+    /// assert_eq!((state.gso_status(), state.max_segments()), (GsoStatus::OffByChoice, 1));
+    /// if state.set_gso(true) {
+    ///     println!("up to {} datagrams in a GSO batch", state.max_segments());
     /// }
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -91,7 +92,7 @@ impl OffloadState {
     /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
     /// # client.send_to(b"hello", socket.get_ref().local_addr()?)?;
-    /// socket.disable_gro()?;
+    /// socket.state().disable_gro(socket.get_ref())?;
     /// socket.recv_into(&mut RecvBatch::new(64, 1500))?;
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -112,7 +113,7 @@ impl OffloadState {
     ///
     /// ```
     /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// println!("GSO {}, GRO {}", socket.gso(), socket.gro());
+    /// println!("GSO {}, GRO {}", socket.state().gso(), socket.state().gro());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
@@ -125,8 +126,8 @@ impl OffloadState {
     /// ```
     /// use mmsg::{Offload, offload::GsoStatus};
     /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// if socket.gso_status() != GsoStatus::On {
-    ///     eprintln!("slower than it could be: {:?}", socket.gso_status());
+    /// if socket.state().gso_status() != GsoStatus::On {
+    ///     eprintln!("slower than it could be: {:?}", socket.state().gso_status());
     /// }
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -140,7 +141,7 @@ impl OffloadState {
     /// ```
     /// use mmsg::{Offload, RecvBatch};
     /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// let batch = if socket.gro() { RecvBatch::for_gro(64) } else { RecvBatch::new(64, 1500) };
+    /// let batch = if socket.state().gro() { RecvBatch::for_gro(64) } else { RecvBatch::new(64, 1500) };
     /// # let _ = batch;
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -156,7 +157,7 @@ impl OffloadState {
     ///
     /// ```
     /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// let bytes = socket.max_segments() * 1200; // Enough for one GSO batch.
+    /// let bytes = socket.state().max_segments() * 1200; // Enough for one GSO batch.
     /// # assert!(bytes >= 1200);
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -190,7 +191,7 @@ impl OffloadState {
     /// # let to = socket.local_addr()?;
     /// let socket = Offload::new(socket)?;
     /// socket.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
-    /// assert_eq!(socket.counters().sent, 2);
+    /// assert_eq!(socket.state().counters().sent, 2);
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
@@ -230,7 +231,7 @@ impl SocketWithState<'_> {
         let mut totals = Counters::default();
         // `messages().skip(before)` would decode each message before.
         let added = (before..batch.message_count()).filter_map(|i| batch.message(i));
-        added.for_each(|message| totals.count(&message, message.len(), message.truncated()));
+        added.for_each(|message| totals.count(&message, message.len()));
         self.state.counters.received(totals);
         result
     }
@@ -243,7 +244,7 @@ impl BatchSocket for SocketWithState<'_> {
         let result = arena::with(|arena| arena.recv(self.socket, msgs, Flags::NONE));
         let mut totals = Counters::default();
         let received = msgs.iter().take(*result.as_ref().unwrap_or(&0));
-        received.for_each(|msg| totals.count(&msg.message(), msg.len(), msg.truncated()));
+        received.for_each(|msg| totals.count(&msg.message(), msg.len()));
         self.state.counters.received(totals);
         result
     }
@@ -270,7 +271,7 @@ impl BatchSocket for SocketWithState<'_> {
         self.state.check_capacity(smallest)?;
         let mut totals = Counters::default();
         let mut count = |i, message: Message<'_>| {
-            totals.count(&message, message.len(), message.truncated());
+            totals.count(&message, message.len());
             each(i, message);
         };
         let result =

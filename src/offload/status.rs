@@ -22,7 +22,7 @@ const OFF_FOR: Duration = Duration::from_secs(60);
 /// use mmsg::offload::GsoStatus;
 /// use mmsg::Offload;
 /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-/// match socket.gso_status() {
+/// match socket.state().gso_status() {
 ///     GsoStatus::On => {}
 ///     off => eprintln!("every datagram goes by itself: {off}"),
 /// }

@@ -69,10 +69,10 @@ pub fn dropped(socket: &(impl AsSocket + ?Sized)) -> io::Result<u32> {
 #[doc(alias = "SO_MAX_PACING_RATE")]
 pub fn set_max_pacing_rate(
     socket: &(impl AsSocket + ?Sized),
-    bytes_a_second: Option<u64>,
+    bytes_per_second: Option<u64>,
 ) -> io::Result<()> {
     // An unsigned long for the kernel, with all bits set for no limit (sk_setsockopt in net/core/sock.c).
-    let rate = bytes_a_second
+    let rate = bytes_per_second
         .map_or(usize::MAX, |rate| usize::try_from(rate).unwrap_or(usize::MAX).min(usize::MAX - 1));
     sys::set_option_checked(sys::borrow(socket), numbers::MAX_PACING_RATE, &rate.to_ne_bytes())
 }

@@ -44,6 +44,13 @@ impl<'a> Message<'a> {
         Self { data, truncation: Truncation::of(result, &origin), origin, control }
     }
 
+    /// Sets whether `data` has all that was received, and not only the part in the first of several buffers.
+    #[inline(always)]
+    pub(super) fn with_all(mut self, has_all: bool) -> Self {
+        self.truncation.is_part = !has_all;
+        self
+    }
+
     accessors!();
 
     /// The bytes received.
@@ -109,25 +116,21 @@ struct Truncation {
     control: bool,
     /// The datagram boundaries, because the segment size may be among the lost control messages.
     boundaries: bool,
+    /// Payload in other buffers: the message is whole, its datagram here is not.
+    is_part: bool,
 }
 
 impl Truncation {
     #[inline]
     fn of(result: &RecvResult, origin: &Origin<'_>) -> Self {
         let (data, control) = (result.truncated, result.control_truncated);
-        Self { data, control, boundaries: control && may_be_coalesced(origin) }
+        Self { data, control, boundaries: control && may_be_coalesced(origin), is_part: false }
     }
 
     #[inline]
     fn truncated(self) -> bool {
         self.data || self.boundaries
     }
-}
-
-/// Whether a message lacks bytes at its end, or its datagram boundaries.
-#[inline]
-pub(super) fn is_truncated(result: &RecvResult, origin: &Origin<'_>) -> bool {
-    Truncation::of(result, origin).truncated()
 }
 
 /// Whether a message without a segment size may be coalesced: only Internet sockets do that, and their messages have a
@@ -253,7 +256,7 @@ impl Split {
             Some(size @ 1..) => size.into(),
             _ => usize::MAX,
         };
-        Self { more: true, segment, truncated: truncation.truncated() }
+        Self { more: true, segment, truncated: truncation.truncated() || truncation.is_part }
     }
 
     /// The length of the next datagram, if `left` bytes are left, and whether it is truncated.

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use crate::ancillary::{ControlBuf, RecvMeta};
 use crate::recv::datagram::Origin;
-use crate::recv::message::{self, Message};
+use crate::recv::message::Message;
 use crate::sys::{
     self, BorrowedSocket, Flags, Name, RawAddr, RecvBuffers, RecvResult, RecvStorage, encode_addr,
 };
@@ -27,7 +27,7 @@ use crate::sys::{
 /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
 /// let n = socket.recv_batch(&mut msgs)?;
 /// for msg in &msgs[..n] {
-///     println!("{} bytes from {:?}", msg.len(), msg.addr());
+///     println!("{} bytes from {:?}", msg.data().len(), msg.message().addr());
 /// }
 /// # assert_eq!(msgs[0].data(), b"hello");
 /// # Ok::<(), std::io::Error>(())
@@ -39,7 +39,7 @@ use crate::sys::{
 /// let mut buffer = vec![0; 1500];
 /// let msg = mmsg::RecvMsg::new(&mut buffer);
 /// drop(buffer);
-/// println!("{}", msg.len());
+/// println!("{}", msg.data().len());
 /// ```
 ///
 /// ```compile_fail,E0597
@@ -47,20 +47,21 @@ use crate::sys::{
 ///     let mut buffer = [0; 1500];
 ///     mmsg::RecvMsg::new(&mut buffer)
 /// };
-/// println!("{}", msg.len());
+/// println!("{}", msg.data().len());
 /// ```
 ///
 /// ```compile_fail,E0502
 /// let mut buffer = [0; 1500];
 /// let msg = mmsg::RecvMsg::new(&mut buffer);
 /// println!("{}", buffer[0]);
-/// println!("{}", msg.len());
+/// println!("{}", msg.data().len());
 /// ```
 #[doc(alias("msghdr", "mmsghdr", "recvmsg"))]
 pub struct RecvMsg<'a> {
     buffers: RecvBuffers<'a>,
     control: Option<&'a mut ControlBuf>,
-    source: Name,
+    /// `None` until the first receive: a new message then writes no memory for it.
+    source: Option<Name>,
     result: RecvResult,
     meta: Option<RecvMeta>,
 }
@@ -68,7 +69,7 @@ pub struct RecvMsg<'a> {
 impl<'a> RecvMsg<'a> {
     /// A message in `buffer`.
     ///
-    /// A datagram longer than the buffer is [`truncated`](Self::truncated). 65,535 bytes hold any UDP
+    /// A datagram longer than the buffer is [`truncated`](Message::truncated). 65,535 bytes hold any UDP
     /// datagram and any coalesced message.
     #[must_use]
     #[inline]
@@ -78,8 +79,8 @@ impl<'a> RecvMsg<'a> {
 
     /// A message in `buffer`, which may be uninitialised: the spare capacity of a `Vec<u8>` or a `BytesMut`.
     ///
-    /// [`data`](Self::data) is always initialised. If it begins where the buffer begins, `set_len` may rely on the first
-    /// [`len`](Self::len) bytes, whatever the receive returned. It begins there after a receive of this crate's sockets; an
+    /// [`data`](Self::data) is always initialised. If it begins where the buffer begins, `set_len` may rely on its length,
+    /// whatever the receive returned. It begins there after a receive of this crate's sockets; an
     /// implementation of [`BatchSocket`](crate::BatchSocket) by others may put another `RecvMsg` in this one's place, so compare
     /// the pointers:
     ///
@@ -90,7 +91,7 @@ impl<'a> RecvMsg<'a> {
     /// let mut buffer: Vec<u8> = Vec::with_capacity(8192);
     /// let mut msgs = [RecvMsg::uninit(buffer.spare_capacity_mut())];
     /// socket.recv_batch(&mut msgs)?;
-    /// let (start, len) = (msgs[0].data().as_ptr(), msgs[0].len());
+    /// let (start, len) = (msgs[0].data().as_ptr(), msgs[0].data().len());
     /// assert_eq!(start, buffer.as_ptr());
     /// // SAFETY: the message has initialised `len` bytes from `start`, where the empty vector begins.
     /// unsafe { buffer.set_len(len) };
@@ -133,8 +134,8 @@ impl<'a> RecvMsg<'a> {
 
     #[inline]
     fn with_buffers(buffers: RecvBuffers<'a>) -> Self {
-        let (source, result) = (RawAddr::NO_NAME, RecvResult::of(0, 0, 0));
-        Self { buffers, control: None, source, result, meta: None }
+        let result = RecvResult::of(0, 0, 0);
+        Self { buffers, control: None, source: None, result, meta: None }
     }
 
     /// Keeps the raw control messages of each receive in `control`, for those that [`RecvMeta`] lacks.
@@ -166,7 +167,8 @@ impl<'a> RecvMsg<'a> {
 
     /// The message, with its [datagrams](Message::datagrams) and a [reply](Message::reply).
     ///
-    /// Of [several buffers](Self::scatter) it has the first, and is truncated if more came into the others.
+    /// Of [several buffers](Self::scatter) it has the bytes in the first. It is [`truncated`](Message::truncated) if bytes
+    /// are missing behind the last; its datagram also if more came into the others.
     ///
     /// ```
     /// use mmsg::{BatchSocket, BatchSocketExt, RecvMsg};
@@ -185,23 +187,15 @@ impl<'a> RecvMsg<'a> {
     #[inline]
     pub fn message(&self) -> Message<'_> {
         let data = self.data();
-        let truncated = self.result.truncated || data.len() < self.len();
         let control = self.control.as_deref().map_or(&[][..], ControlBuf::as_bytes);
-        Message::new(data, &RecvResult { truncated, ..self.result }, self.origin(), control)
+        let has_all = data.len() == self.len();
+        Message::new(data, &self.result, self.origin(), control).with_all(has_all)
     }
 
     /// Bytes received, at most the capacity of the buffers.
-    #[must_use]
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.result.len.min(self.buffers.capacity())
-    }
-
-    /// Whether the payload is empty. An empty datagram is a message like any other.
-    #[must_use]
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The bytes received, of [several buffers](Self::scatter) those in the first.
@@ -231,47 +225,24 @@ impl<'a> RecvMsg<'a> {
         self.buffers.slices(self.result.len)
     }
 
-    /// The source address. `None` if the system reported no Internet address, as on a Unix socket.
-    #[must_use]
-    #[inline]
-    pub fn addr(&self) -> Option<SocketAddr> {
-        self.source().get()
-    }
-
-    /// The message's metadata.
-    #[must_use]
-    #[inline]
-    pub fn meta(&self) -> &RecvMeta {
-        self.meta.as_ref().unwrap_or(&RecvMeta::NONE)
-    }
-
-    /// Whether bytes are missing, because the message was longer than the buffer. Where the system coalesces datagrams,
-    /// a message from an Internet address also counts as truncated if its control data was truncated and holds no
-    /// segment size: its datagram boundaries may be lost.
-    #[doc(alias = "MSG_TRUNC")]
-    #[must_use]
-    #[inline]
-    pub fn truncated(&self) -> bool {
-        message::is_truncated(&self.result, &self.origin())
-    }
-
     /// Stores a message as if it had been received, for implementations of [`BatchSocket`](crate::BatchSocket) without
     /// a kernel socket.
     ///
-    /// If not all of `data` fits into the buffers, the message is [`truncated`](Self::truncated). It has no raw control messages.
+    /// If not all of `data` fits into the buffers, the message is [`truncated`](Message::truncated). It has no raw control messages.
     ///
     /// ```
     /// let mut buffer = [0; 4];
     /// let mut msg = mmsg::RecvMsg::new(&mut buffer);
     /// msg.fill(b"hello", "[::1]:53".parse().ok(), mmsg::RecvMeta::default());
-    /// assert_eq!((msg.data(), msg.truncated()), (&b"hell"[..], true));
+    /// assert_eq!((msg.data(), msg.message().truncated()), (&b"hell"[..], true));
     /// ```
     pub fn fill(&mut self, data: &[u8], source: Option<SocketAddr>, meta: RecvMeta) {
         let copied = self.buffers.fill(data);
         if let Some(control) = &mut self.control {
             control.set(&[]);
         }
-        let source_len = source.map_or(0, |source| encode_addr(&source, &mut self.source));
+        let name = self.source.insert(RawAddr::NO_NAME);
+        let source_len = source.map_or(0, |source| encode_addr(&source, name));
         self.result = RecvResult::of(data.len(), copied, source_len);
         self.meta = Some(meta);
     }
@@ -286,7 +257,7 @@ impl<'a> RecvMsg<'a> {
         self.result = headers.result(i);
         // SAFETY: a header's length is 0 until a call has written that many bytes into its buffers.
         unsafe { self.buffers.assume_init(self.result.len) };
-        self.source = *headers.name(i);
+        self.source = Some(*headers.name(i));
         let control = headers.control(i, &self.result);
         RecvMeta::decode(control, &mut self.meta);
         if let Some(kept) = &mut self.control {
@@ -296,17 +267,14 @@ impl<'a> RecvMsg<'a> {
 
     /// Everything but the payload.
     pub(super) fn attributes(&self) -> (RecvResult, Name, RecvMeta) {
-        (self.result, self.source, *self.meta())
-    }
-
-    #[inline]
-    fn source(&self) -> RawAddr<'_> {
-        RawAddr::new(&self.source, self.result.source_len)
+        (self.result, self.source.unwrap_or(RawAddr::NO_NAME), *self.origin().meta)
     }
 
     #[inline]
     fn origin(&self) -> Origin<'_> {
-        Origin { source: self.source(), meta: self.meta() }
+        let name = self.source.as_ref().unwrap_or(&RawAddr::NO_NAME);
+        let meta = self.meta.as_ref().unwrap_or(&RecvMeta::NONE);
+        Origin { source: RawAddr::new(name, self.result.source_len), meta }
     }
 
     /// Bytes of a coalesced message that fit: none into several buffers, since it could not be split there.
@@ -343,7 +311,7 @@ impl fmt::Debug for RecvMsg<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvMsg")
             .field("capacity", &self.buffers.capacity())
-            .field("addr", &self.source())
+            .field("addr", &self.origin().source)
             .field("result", &self.result)
             .finish_non_exhaustive()
     }

@@ -16,7 +16,7 @@ use super::numbers;
 /// let mut msgs = [RecvMsg::new(&mut buffer)];
 /// let look = Flags::PEEK | Flags::DONT_WAIT;
 /// if arena.recv(socket.as_fd(), &mut msgs, look)? == 1 {
-///     println!("{} bytes are there, and stay there", msgs[0].len());
+///     println!("{} bytes are there, and stay there", msgs[0].data().len());
 /// }
 /// # assert_eq!(arena.recv(socket.as_fd(), &mut msgs, Flags::NONE)?, 1);
 /// # }

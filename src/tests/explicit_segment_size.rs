@@ -33,8 +33,8 @@ fn a_message_whose_segment_size_is_rejected_is_segmented_in_user_space() {
     {
         backend.make_process_default().unwrap();
         for code in [errno::EINVAL, errno::EMSGSIZE, errno::EIO, errno::EOPNOTSUPP] {
-            assert!(net.near.set_gso(true));
-            let before = net.near.counters();
+            assert!(net.near.state().set_gso(true));
+            let before = net.near.state().counters();
             fault::script([(Call::SendMsg, Fate::Fail(code))]);
             assert_eq!(net.near.send_batch(&[msg]).unwrap(), 1);
             let mut made = vec![(Call::SendMsg, 1)];
@@ -44,8 +44,8 @@ fn a_message_whose_segment_size_is_rejected_is_segmented_in_user_space() {
             }
             assert_eq!(calls(), made, "{backend:?} {code}");
             // EIO and EOPNOTSUPP turn GSO off.
-            assert_eq!(net.near.gso(), [errno::EINVAL, errno::EMSGSIZE].contains(&code));
-            let counted = net.near.counters();
+            assert_eq!(net.near.state().gso(), [errno::EINVAL, errno::EMSGSIZE].contains(&code));
+            let counted = net.near.state().counters();
             assert_eq!(
                 (counted.sent - before.sent, counted.sent_bytes - before.sent_bytes),
                 (4, 35)
@@ -70,12 +70,12 @@ fn what_follows_a_rejected_message_with_a_segment_size_goes_in_the_same_call() {
     let (segments, single) = ((Call::SendMmsg, 4), (Call::SendMsg, 1));
     let made = [(Call::SendMmsg, 5), segments, segments, single, segments, single];
     assert_eq!(calls(), made);
-    assert_eq!(net.near.counters().rejected_size, 1);
+    assert_eq!(net.near.state().counters().rejected_size, 1);
     let all = [[pieces(&data), pieces(&data), pieces(&data)].concat(), vec![data.clone(); 2]];
     assert_eq!(net.delivered(), all);
 
     // A message that the kernel segments counts as one batch.
-    let before = net.near.counters();
+    let before = net.near.state().counters();
     assert_eq!(net.near.send_batch(&msgs[1..]).unwrap(), 4);
     assert_eq!(net.since(before).sent_batches, 2);
     assert_eq!(net.since(before).sent, 10);
@@ -91,7 +91,7 @@ fn odd_segment_sizes_mean_the_same_with_gso_and_without() {
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         for gso in [true, false] {
-            net.near.set_gso(gso);
+            net.near.state().set_gso(gso);
             // Nothing to segment: one datagram, empty or not.
             let msgs = [own(&net, &[]), own(&net, &data[..4]), own(&net, &data[..10])];
             assert_eq!(net.near.send_batch(&msgs).unwrap(), 3, "{backend:?} {gso}");
@@ -141,7 +141,7 @@ fn what_gso_does_not_carry_is_refused_with_gso_and_without() {
         let plain = net.near.get_ref().send_batch(&[msg, msg]);
         assert_eq!(errno(plain), code, "{len} {size}");
         for gso in [true, false] {
-            net.near.set_gso(gso);
+            net.near.state().set_gso(gso);
             fault::script([]);
             assert_eq!(errno(net.near.send_batch(&[msg, msg])), code, "{len} {size} {gso}");
             assert_eq!(calls().len(), usize::from(gso), "{len} {size}");
@@ -160,7 +160,7 @@ fn what_gso_does_not_carry_is_refused_with_gso_and_without() {
     for (gso, len) in [true, false].into_iter().flat_map(|gso| [(gso, 65_527), (gso, 65_528)]) {
         let msg = SendMsg::new(&data[..len]).with_segment_size(1_200);
         for (near, msg) in [(&near, msg.with_dest(to)), (&peer, msg)] {
-            near.set_gso(gso);
+            near.state().set_gso(gso);
             match near.send_batch(&[msg]) {
                 Ok(sent) => assert_eq!((sent, len), (1, 65_527), "{gso}"),
                 Err(error) => {
@@ -176,7 +176,7 @@ fn what_gso_does_not_carry_is_refused_with_gso_and_without() {
     // The most that a kernel carries goes both ways.
     let most = SendMsg::to(net.to(0), &data[..1_280]).with_segment_size(10);
     for gso in [true, false] {
-        net.near.set_gso(gso);
+        net.near.state().set_gso(gso);
         assert_eq!(net.near.send_batch(&[most]).unwrap(), 1);
         assert_eq!(net.delivered(), [vec![vec![7; 10]; 128], vec![]]);
     }
@@ -197,7 +197,7 @@ fn a_segment_size_that_is_set_twice_is_an_error_on_every_socket() {
         let plain = net.near.get_ref().send_batch(&[msg]).unwrap_err();
         assert_eq!(plain.kind(), io::ErrorKind::InvalidInput);
         for gso in [true, false] {
-            net.near.set_gso(gso);
+            net.near.state().set_gso(gso);
             let error = net.near.send_batch(&[msg]).unwrap_err();
             assert_eq!((error.kind(), error.raw_os_error()), (plain.kind(), None), "{size} {gso}");
         }

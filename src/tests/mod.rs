@@ -174,7 +174,7 @@ impl Receiving {
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
         let count = socket.recv_batch(&mut msgs)?;
         assert!(
-            msgs[count..].iter().all(|msg| msg.is_empty()),
+            msgs[count..].iter().all(|msg| msg.message().is_empty()),
             "more messages are set than were counted"
         );
         Ok(msgs[..count].iter().map(|msg| number(msg.data())).collect())

@@ -104,8 +104,8 @@ fn any_error_at_any_header_leaves_each_message_with_one_outcome() {
         backend.make_process_default().unwrap();
         for (at, (code, cause)) in (0..headers.len()).flat_map(|at| errors().map(move |e| (at, e)))
         {
-            assert!(net.near.set_gso(true));
-            let before = net.near.counters();
+            assert!(net.near.state().set_gso(true));
+            let before = net.near.state().counters();
             let (first, count) = headers[at];
             let is_batch = count > 1;
             let mut fates = stopped(backend, headers.len(), at, code, is_batch);
@@ -128,7 +128,7 @@ fn any_error_at_any_header_leaves_each_message_with_one_outcome() {
 
             let rejected = cause.filter(|_| is_batch);
             let is_off = rejected == Some(Cause::Unsupported);
-            assert_eq!(net.near.gso_status() == GsoStatus::Rejected, is_off, "{what}");
+            assert_eq!(net.near.state().gso_status() == GsoStatus::Rejected, is_off, "{what}");
             let counted = net.since(before);
             let fallbacks = (counted.rejected_unsupported, counted.rejected_size);
             let one_if = |cause| u64::from(rejected == Some(cause));
@@ -158,8 +158,8 @@ fn a_rejected_batch_costs_one_try_and_goes_as_the_same_datagrams() {
     Backend::Mmsg.make_process_default().unwrap();
     for (code, cause) in REJECTIONS {
         let is_off = cause == Cause::Unsupported;
-        assert!(net.near.set_gso(true));
-        let before = net.near.counters();
+        assert!(net.near.state().set_gso(true));
+        let before = net.near.state().counters();
         let send = |fates: &[(Call, Fate)], expected: &[(Call, usize)]| {
             fault::script(fates.iter().copied());
             assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
@@ -168,8 +168,8 @@ fn a_rejected_batch_costs_one_try_and_goes_as_the_same_datagrams() {
         };
         let again = if is_off { singles } else { first_split };
         send(&[(Call::SendMmsg, Fate::Fail(code))], &[batches, again]);
-        assert_eq!(net.near.gso_status() == GsoStatus::Rejected, is_off);
-        assert_eq!(net.near.max_segments() == 1, is_off);
+        assert_eq!(net.near.state().gso_status() == GsoStatus::Rejected, is_off);
+        assert_eq!(net.near.state().max_segments() == 1, is_off);
         let counted = net.since(before);
         let rejected = (counted.rejected_unsupported, counted.rejected_size);
         let others = if is_off { 0 } else { 2 };
@@ -191,7 +191,7 @@ fn what_follows_a_rejected_batch_goes_by_gso_in_the_same_call() {
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         for (one, other) in (0..12).flat_map(|one| (one + 1..12).map(move |other| (one, other))) {
-            let before = net.near.counters();
+            let before = net.near.state().counters();
             // A batch that is not the first of its call ends it with a count, and the next call learns the error.
             let mut fates = stopped(backend, runs.len(), one, errno::EMSGSIZE, true);
             // The second batch is shorter, so it is tried for itself.
@@ -229,14 +229,14 @@ fn a_rejected_destination_is_not_tried_again_in_the_call() {
     // Each run to receiver 0 has segments as long as the rejected ones, or longer.
     let runs: Vec<_> = (0..10).map(|i| run_of(i % 2, 40 + i, 3)).collect();
     let batch = Batch::new(&runs);
-    let before = net.near.counters();
+    let before = net.near.state().counters();
     fault::script([(Call::SendMmsg, Fate::Fail(errno::EMSGSIZE))]);
     assert_eq!(net.near.send_batch(&batch.msgs(&net)).unwrap(), 30);
     assert_eq!(calls(), [(Call::SendMmsg, 10), (Call::SendMmsg, 5 * 3 + 5)]);
     assert_eq!(net.delivered(), batch.expected(|_| true));
     assert_eq!((net.since(before).rejected_size, net.since(before).sent_batches), (1, 5));
 
-    let before = net.near.counters();
+    let before = net.near.state().counters();
     let second = stopped(Backend::Mmsg, 20, 3, errno::EMSGSIZE, true);
     fault::script([(Call::SendMmsg, Fate::Fail(errno::EMSGSIZE))].into_iter().chain(second));
     assert_eq!(net.near.send_batch(&batch.msgs(&net)).unwrap(), 30);
@@ -259,7 +259,7 @@ fn a_batch_has_no_more_segments_than_its_builder_allows() {
         let batch = Batch::new(&[run_of(0, 40, 30)]);
         for backend in BACKENDS {
             backend.make_process_default().unwrap();
-            let before = net.near.counters();
+            let before = net.near.state().counters();
             assert_eq!(net.near.send_batch(&batch.msgs(&net)).unwrap(), 30);
             let counted = net.since(before);
             let segments = if batches > 0 { 30 } else { 0 };

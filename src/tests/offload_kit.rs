@@ -23,7 +23,7 @@ impl Net {
     pub(super) fn on(ip: IpAddr) -> Option<Self> {
         fault::segment_batches();
         let near = Offload::builder().gro(false).build(socket_on(ip)).expect("a UDP socket");
-        if !near.gso() {
+        if !near.state().gso() {
             // Not by `eprintln`, which the test harness captures. The thread has the test's name.
             let test = std::thread::current();
             let test = test.name().unwrap_or("a test");
@@ -50,7 +50,7 @@ impl Net {
 
     /// The counters of sends since `before`.
     pub(super) fn since(&self, before: Counters) -> Counters {
-        let now = self.near.counters();
+        let now = self.near.state().counters();
         Counters {
             sent: now.sent - before.sent,
             sent_bytes: now.sent_bytes - before.sent_bytes,

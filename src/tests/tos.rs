@@ -28,7 +28,7 @@ impl Pair {
         let near = Offload::builder().gso(gso).gro(false).build(near).expect("a UDP socket");
         let far = socket();
         let taken = Ancillary::TOS.enable(&far).expect("a UDP socket");
-        (taken.contains(Ancillary::TOS) && near.gso() == gso).then_some(Self { near, far })
+        (taken.contains(Ancillary::TOS) && near.state().gso() == gso).then_some(Self { near, far })
     }
 
     fn msgs<'a>(&self, numbers: &'a [Number]) -> Vec<SendMsg<'a>> {
@@ -89,10 +89,10 @@ fn a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
         assert_eq!(pair.near.send_batch(&msgs).unwrap(), 6);
         assert_eq!(calls().len(), one);
         pair.expect(&all(0..6, Ecn::NotEct));
-        let counters = pair.near.counters();
+        let counters = pair.near.state().counters();
         assert_eq!(counters.sent_batches, if gso { 3 } else { 0 });
         assert_eq!((counters.rejected_size, counters.rejected_unsupported), (0, 0));
-        assert_eq!(pair.near.gso_status() == GsoStatus::On, gso);
+        assert_eq!(pair.near.state().gso_status() == GsoStatus::On, gso);
     }
 }
 

@@ -80,7 +80,7 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
                 assert_eq!(far.recv_batch(&mut recv_msgs).expect("they are there"), BATCH);
                 recv_msgs
                     .iter()
-                    .for_each(|msg| check(msg.message().datagrams().count(), msg.meta()));
+                    .for_each(|msg| check(msg.message().datagrams().count(), msg.message().meta()));
             }),
         }
         assert_eq!(taken, BATCH);

@@ -113,9 +113,9 @@ fn calls_through_offload_allocate_nothing() {
         let msgs = messages(sockets::addr(far.get_ref()), &payload, &parts);
         exchange(&near, &far, &msgs);
         exchange::<dyn BatchSocket>(&near, &far, &msgs);
-        let (sent, received) = (near.counters(), far.counters());
+        let (sent, received) = (near.state().counters(), far.state().counters());
         assert_eq!(sent.sent, received.received);
-        if near.gso() && far.gro() {
+        if near.state().gso() && far.state().gro() {
             assert!(sent.sent_batches > 0 && received.received_coalesced > 0);
         } else {
             skip("offload without allocations", "no offload on this kernel; the rest was tested");
@@ -126,12 +126,12 @@ fn calls_through_offload_allocate_nothing() {
 #[test]
 fn sending_again_without_gso_allocates_nothing() {
     let near = offload(sockets::udp4());
-    if !near.gso() {
+    if !near.state().gso() {
         return skip("GSO batches that are rejected", "no segmentation offload on this kernel");
     }
     let far = offload(sockets::udp4());
     let payload = vec![7; LONG];
-    near.set_gso(false);
+    near.state().set_gso(false);
     let parts = [IoSlice::new(&payload[..90]), IoSlice::new(&payload[100..210])];
     let to = sockets::addr(far.get_ref());
     let msgs = [SendMsg::to(to, &payload[..200]), SendMsg::gather(&parts).with_dest(to)];
@@ -154,7 +154,7 @@ fn sending_again_without_gso_allocates_nothing() {
             }
         }
     });
-    assert_eq!(near.counters().sent_batches, 0);
+    assert_eq!(near.state().counters().sent_batches, 0);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn batches_that_are_rejected_allocate_nothing() {
     let rejecting = |errno: i32, status: GsoStatus| {
         let _turn = use_backend(Backend::Mmsg);
         let near = offload(sockets::udp4());
-        if !near.gso() {
+        if !near.state().gso() {
             return skip(NAME, "no segmentation offload on this kernel");
         }
         if let Err(error) = deny(&[SENDMSG], errno) {
@@ -206,7 +206,7 @@ fn batches_that_are_rejected_allocate_nothing() {
                 received += far.recv_into(&mut batch).expect("it was sent");
             }
         }
-        assert_eq!((near.gso_status(), near.counters().sent_batches), (status, 0));
+        assert_eq!((near.state().gso_status(), near.state().counters().sent_batches), (status, 0));
     };
     // A filter cannot be removed, so each needs a thread of its own.
     for (errno, status) in [(libc::EIO, GsoStatus::Rejected), (libc::EPERM, GsoStatus::On)] {

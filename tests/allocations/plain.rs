@@ -69,7 +69,9 @@ impl<'a> Receiver<'a> {
             if into {
                 self.batch.iter().for_each(|datagram| read(datagram.len(), datagram.addr()));
             } else {
-                self.msgs[..new].iter().for_each(|msg| read(msg.len(), msg.addr()));
+                self.msgs[..new]
+                    .iter()
+                    .for_each(|msg| read(msg.message().len(), msg.message().addr()));
             }
             taken += new;
         }

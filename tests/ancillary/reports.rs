@@ -53,7 +53,10 @@ fn a_report_says_which_datagram_it_is_about() {
             for report in &reports[..n] {
                 assert_eq!((report.event, report.dest), (Event::Refused, Some(*to_closed)));
                 assert_eq!(report.offender.map(|addr| addr.port()), Some(0));
-                assert_eq!(report.icmp, Some(if is_v4 { (3, 3) } else { (1, 4) }));
+                assert_eq!(
+                    report.icmp_type.zip(report.icmp_code),
+                    Some(if is_v4 { (3, 3) } else { (1, 4) })
+                );
                 assert_eq!(report.timestamp, None);
                 assert_eq!(report.quote(), &payload[..(7 * got).min(64)]);
                 got += 1;
@@ -119,7 +122,10 @@ fn send_timestamps_carry_a_number_and_a_time() {
             let after = SystemTime::now();
             for report in stamps {
                 assert_eq!((report.dest, report.offender, report.errno), (None, None, 0));
-                assert_eq!((report.icmp, report.timestamp, report.quote()), (None, None, &[][..]));
+                assert_eq!(
+                    (report.icmp_type, report.timestamp, report.quote()),
+                    (None, None, &[][..])
+                );
                 let Event::Sent { id, time, hardware_time, .. } = report.event else {
                     panic!("{report:?}");
                 };

@@ -135,7 +135,10 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         let report = &reports(&from, 1)[0];
         let expected = (Event::TooBig { mtu: 1280 }, Some(dest), Some(ip(family.router)));
         assert_eq!((summary(report), report.errno), (expected, libc::EMSGSIZE));
-        assert_eq!(report.icmp, Some(if dest.is_ipv4() { (3, 4) } else { (2, 0) }));
+        assert_eq!(
+            report.icmp_type.zip(report.icmp_code),
+            Some(if dest.is_ipv4() { (3, 4) } else { (2, 0) })
+        );
         assert_eq!((report.timestamp.is_some(), report.quote()), (true, &too_big[..64]));
 
         // The host itself now knows the MTU and rejects the datagram.
@@ -149,7 +152,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
             let port = if dest.is_ipv4() { 0 } else { dest.port() };
             assert_eq!(report.dest, Some(SocketAddr::new(dest.ip(), port)));
             assert_eq!(report.errno, libc::EMSGSIZE);
-            assert_eq!((report.icmp, report.timestamp, report.quote()), (None, None, &[][..]));
+            assert_eq!((report.icmp_type, report.timestamp, report.quote()), (None, None, &[][..]));
         }
 
         // The path MTU applies to every socket with this destination, and a probe ignores it.
@@ -196,7 +199,10 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
         let report = &reports(&from, 1)[0];
         let expected = (Event::TimeExceeded, plain.dest(), Some(ip(family.router)));
         assert_eq!((summary(report), report.errno), (expected, libc::EHOSTUNREACH));
-        assert_eq!(report.icmp, Some(if family.headers == 28 { (11, 0) } else { (3, 0) }));
+        assert_eq!(
+            report.icmp_type.zip(report.icmp_code),
+            Some(if family.headers == 28 { (11, 0) } else { (3, 0) })
+        );
         // One more hop is enough.
         let meta = SendMeta::new().with_hop_limit(2);
         let enough = plain.with_meta(&meta);

@@ -105,7 +105,7 @@ fn messages_of_many_datagrams_count_as_these() {
         let msg = SendMsg::to(addr, &payload).with_segment_size(10);
         let counted = Arc::clone(&from);
         let sent = beside_another(
-            move || counted.counters().sent as usize,
+            move || counted.state().counters().sent as usize,
             async || {
                 for _ in 0..COUNT / SEGMENTS {
                     assert_eq!(from.send_batch(&[msg]).await.expect("it is taken"), 1);
@@ -117,7 +117,7 @@ fn messages_of_many_datagrams_count_as_these() {
 
         let counted = Arc::clone(&to);
         let received = beside_another(
-            move || counted.counters().received as usize,
+            move || counted.state().counters().received as usize,
             async || {
                 let mut batch = RecvBatch::for_gro(2);
                 for _ in 0..COUNT / SEGMENTS / 4 {
@@ -146,7 +146,7 @@ fn a_busy_sender_leaves_others_their_turn() {
                 }
                 let (counted, mut waiter) = (Arc::clone(&from), SendWaiter::new());
                 let between = beside_another(
-                    move || counted.counters().sent as usize,
+                    move || counted.state().counters().sent as usize,
                     async || {
                         // An error ends the first two and the last.
                         let _ = match kind {

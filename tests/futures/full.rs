@@ -150,7 +150,7 @@ fn a_message_segmented_in_user_space_waits_until_writable() {
             }
         }
         assert_eq!(next, None, "in order, each once");
-        assert_eq!(near.counters().unsent, dropped);
+        assert_eq!(near.state().counters().unsent, dropped);
     });
 }
 

@@ -186,7 +186,7 @@ fn a_call_without_waiting_goes_within_try_io() {
         };
         assert!(receive().expect("it is there") > 0);
         while receive().is_ok() {}
-        assert_eq!(far.counters().received, 3);
+        assert_eq!(far.state().counters().received, 3);
     });
 }
 

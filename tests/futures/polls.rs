@@ -47,7 +47,7 @@ fn a_polled_receive_waits_and_then_takes_what_is_there() {
                 assert_eq!((received.expect("it is there"), len), (1, 5));
             }
         }
-        assert_eq!(offload.counters().received, 4);
+        assert_eq!(offload.state().counters().received, 4);
     });
 }
 

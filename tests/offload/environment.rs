@@ -14,8 +14,8 @@ const CHILD: &str = "MMSG_TEST_CHILD";
 fn state() -> String {
     let socket = || UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
     let offload = Offload::new(socket()).expect("a UDP socket");
-    let first = offload.gso_status();
-    offload.set_gso(true);
+    let first = offload.state().gso_status();
+    offload.state().set_gso(true);
     // It still sends and receives.
     let to = offload.get_ref().local_addr().expect("it is bound");
     assert_eq!(
@@ -27,7 +27,7 @@ fn state() -> String {
         offload.recv_into(&mut batch).expect("both arrive");
         datagrams += batch.iter().count();
     }
-    format!("{first:?} {:?} {}", offload.gso_status(), offload.gro())
+    format!("{first:?} {:?} {}", offload.state().gso_status(), offload.state().gro())
 }
 
 /// The result of [`state`] in a process with this value of the variable.

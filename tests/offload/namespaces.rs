@@ -27,7 +27,7 @@ fn pair(name: &str, far: &Far, gro: bool) -> Option<(Offload<UdpSocket>, Offload
     let near = Offload::new(bound(NEAR)).expect("a UDP socket");
     let receiver = far.enter(|| bound(Ipv4Addr::UNSPECIFIED));
     let receiver = Offload::builder().gro(gro).build(receiver).expect("a UDP socket");
-    if !near.gso() {
+    if !near.state().gso() {
         skip(name, "no segmentation offload on this kernel");
         return None;
     }
@@ -75,14 +75,14 @@ fn a_device_without_checksum_offload_carries_everything_one_way_or_the_other() {
                 assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 48);
                 assert_eq!(receive(&receiver, 48), payloads);
             }
-            let counted = near.counters();
+            let counted = near.state().counters();
             assert_eq!((counted.sent, counted.rejected_size), (96, 0));
             // At most one batch is tried: then GSO is off for a minute.
             let rejected = counted.rejected_unsupported;
             assert!(rejected <= 1);
             let (segments, status) =
                 if rejected == 0 { (96, GsoStatus::On) } else { (0, GsoStatus::Rejected) };
-            assert_eq!((counted.sent_segments, near.gso_status()), (segments, status));
+            assert_eq!((counted.sent_segments, near.state().gso_status()), (segments, status));
         }
     });
 }
@@ -126,15 +126,15 @@ fn a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
                 assert_eq!(near.send_batch(&all).expect("the device takes it"), 48);
                 let expected = [&short[..], &long, &more].concat();
                 assert_eq!(receive(&receiver, 48), expected);
-                let counted = near.counters();
+                let counted = near.state().counters();
                 assert_eq!((counted.rejected_size, counted.rejected_unsupported), (round, 0));
                 assert_eq!(counted.sent_segments, round * 16);
-                assert!(near.gso());
+                assert!(near.state().gso());
             }
-            let before = near.counters();
+            let before = near.state().counters();
             assert_eq!(near.send_batch(&msgs(wide, &long)).expect("the device takes it"), 16);
             assert_eq!(receive(&receiver, 16), long);
-            let counted = near.counters();
+            let counted = near.state().counters();
             assert_eq!(counted.sent_segments - before.sent_segments, 16);
             assert_eq!(counted.rejected_size, before.rejected_size);
         }
@@ -154,24 +154,24 @@ fn a_destination_over_its_mtu_does_not_take_gso_from_the_others() {
             let to = |i: usize| if i / 2 == sick { narrow } else { wide };
             let msgs: Vec<_> =
                 payloads.iter().enumerate().map(|(i, data)| SendMsg::to(to(i), data)).collect();
-            let before = near.counters();
+            let before = near.state().counters();
             assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 102);
             assert_eq!(receive(&receiver, 102), payloads);
-            let after = near.counters();
+            let after = near.state().counters();
             assert_eq!(after.sent_segments - before.sent_segments, 100, "{sick}");
             assert!(after.send_calls - before.send_calls <= 3, "{sick}");
         }
         // With the don't-fragment bit a datagram fails by itself. What follows goes by GSO.
         Fragmentation::Probe.set(near.get_ref()).expect("an option of every Linux");
         let msgs = [&[SendMsg::to(narrow, &[0; 2_000]); 2][..], &msgs(wide, &payloads)].concat();
-        let before = near.counters();
+        let before = near.state().counters();
         let mut failed = Vec::new();
         let sent = near.send_each(&msgs, |i, error| failed.push((i, error.raw_os_error())));
         assert_eq!(sent.expect("the others are taken"), 104);
         assert_eq!(failed, [0, 1].map(|i| (i, Some(libc::EMSGSIZE))));
         assert_eq!(receive(&receiver, 102), payloads);
         // After an error `send_each` offers one message, then more.
-        assert!(near.counters().sent_segments - before.sent_segments > 90);
+        assert!(near.state().counters().sent_segments - before.sent_segments > 90);
     });
 }
 
@@ -185,7 +185,7 @@ fn any_number_of_destinations_over_their_mtu_costs_a_few_calls() {
         SockRef::from(&receiver).set_recv_buffer_size(1 << 20).expect("a size");
         let receiver = Offload::builder().gro(false).build(receiver).expect("a UDP socket");
         let near = Offload::new(bound(Ipv4Addr::UNSPECIFIED)).expect("a UDP socket");
-        if !near.gso() {
+        if !near.state().gso() {
             return skip(name, "no segmentation offload on this kernel");
         }
         let narrow = |host: usize| at(Ipv4Addr::new(10, 78, 0, host as u8), &receiver);
@@ -195,14 +195,14 @@ fn any_number_of_destinations_over_their_mtu_costs_a_few_calls() {
             let payloads = [numbered(256, 800), numbered(16, 500)].concat();
             let all = pairs.chain([narrow(100); 16]).zip(&payloads);
             let msgs: Vec<_> = all.map(|(to, payload)| SendMsg::to(to, payload)).collect();
-            let before = near.counters();
+            let before = near.state().counters();
             assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 272);
             let mut plain = RecvBatch::new(272, 1_500);
             while plain.message_count() < 272 {
                 receiver.recv_more(&mut plain).expect("what was sent is there");
             }
             assert!(plain.iter().map(|datagram| datagram.data()).eq(&payloads));
-            let counted = near.counters();
+            let counted = near.state().counters();
             let rejected = counted.rejected_size - before.rejected_size;
             assert_eq!(rejected, destinations.min(9) as u64);
             assert_eq!(counted.sent_segments - before.sent_segments, 16, "{destinations}");
@@ -219,7 +219,7 @@ fn a_call_meets_at_most_16_rejections() {
     in_namespace(name, || {
         ip("route add local 10.78.0.0/16 dev lo mtu 600 table local").expect("a route");
         let near = Offload::new(bound(Ipv4Addr::UNSPECIFIED)).expect("a UDP socket");
-        if !near.gso() {
+        if !near.state().gso() {
             return skip(name, "no segmentation offload on this kernel");
         }
         // What `first` is rejected for, `second` is not, and `first` still is after all that `second` was rejected for.
@@ -238,9 +238,9 @@ fn a_call_meets_at_most_16_rejections() {
         ] {
             let msgs: Vec<_> =
                 sizes.iter().map(|(to, len)| SendMsg::to(*to, &data[..*len])).collect();
-            let before = near.counters();
+            let before = near.state().counters();
             assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), msgs.len());
-            let counted = near.counters();
+            let counted = near.state().counters();
             assert_eq!(counted.rejected_size - before.rejected_size, expected);
         }
     });
@@ -257,8 +257,8 @@ fn a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
         assert_eq!(near.send_batch(&[msg; 2]).expect("the device takes it"), 2);
         let segments: Vec<_> = data.chunks(1_000).map(<[u8]>::to_vec).collect();
         assert_eq!(receive(&receiver, 8), [segments.clone(), segments].concat());
-        let counted = near.counters();
-        assert_eq!((near.gso(), counted.rejected_size, counted.unsent), (true, 1, 0));
+        let counted = near.state().counters();
+        assert_eq!((near.state().gso(), counted.rejected_size, counted.unsent), (true, 1, 0));
     });
 }
 
@@ -312,11 +312,11 @@ fn the_dont_fragment_bit_is_as_documented() {
             let to = at(FAR, &receiver);
             let ways = [(false, 16, 1_200), (true, 4, 300), (true, 16, 1_200)];
             for ((gso, count, len), expected) in ways.into_iter().zip(expected) {
-                near.set_gso(gso);
-                let before = near.counters().sent_batches;
+                near.state().set_gso(gso);
+                let before = near.state().counters().sent_batches;
                 let payloads = numbered(count, len);
                 assert_eq!(near.send_batch(&msgs(to, &payloads)).expect("it is up"), count);
-                assert_eq!(near.counters().sent_batches - before, u64::from(gso));
+                assert_eq!(near.state().counters().sent_batches - before, u64::from(gso));
                 let bits = dont_fragment_bits(&tap, to.port(), count * len);
                 assert_eq!(bits, vec![expected; bits.len()], "{setting:?}, {count} of {len}");
                 assert_eq!(receive(&receiver, count), payloads);

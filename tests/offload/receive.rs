@@ -19,7 +19,7 @@ fn pair(test: &str) -> Option<(Offload<UdpSocket>, Offload<UdpSocket>, SocketAdd
     let to = addr(&receiver);
     let sender = Offload::new(sender).expect("a UDP socket");
     let receiver = Offload::new(receiver).expect("a UDP socket");
-    if !(sender.gso() && receiver.gro()) {
+    if !(sender.state().gso() && receiver.state().gro()) {
         skip(test, "no segmentation offload on this kernel");
         return None;
     }
@@ -61,7 +61,7 @@ fn buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
     let mut parts = [vec![0; 2], vec![0; NEEDED]];
     let mut buffers = parts.each_mut().map(|part| IoSliceMut::new(part));
     check_rejected(receiver.recv_batch(&mut [RecvMsg::scatter(&mut buffers)]));
-    assert_eq!(receiver.counters().received, 0);
+    assert_eq!(receiver.state().counters().received, 0);
 
     check_received(&receiver, &mut RecvBatch::new(64, NEEDED), &sent);
 }
@@ -71,8 +71,8 @@ fn without_gro_short_buffers_are_accepted() {
     let name = "without_gro_short_buffers_are_accepted";
     let Some((sender, receiver, to)) = pair(name) else { return };
     assert_eq!(receiver.recv_batch(&mut []).expect("no call"), 0);
-    receiver.disable_gro().expect("a UDP socket");
-    assert!(!receiver.gro());
+    receiver.state().disable_gro(receiver.get_ref()).expect("a UDP socket");
+    assert!(!receiver.state().gro());
     send(&sender, to, &[b"data".to_vec()]);
     assert_eq!(receiver.recv_into(&mut RecvBatch::new(1, 1_500)).expect("it is there"), 1);
 }
@@ -96,8 +96,8 @@ fn a_queued_message_arrives_whole_after_gro_is_turned_off() {
     let Some((sender, receiver, to)) = pair(name) else { return };
     let sent = numbered(40, 100);
     send(&sender, to, &sent);
-    receiver.disable_gro().expect("a UDP socket");
-    assert!(!receiver.gro());
+    receiver.state().disable_gro(receiver.get_ref()).expect("a UDP socket");
+    assert!(!receiver.state().gro());
     check_received(&receiver, &mut RecvBatch::new(64, 4_000), &[sent.concat()]);
     // What comes later comes as it was sent.
     send(&sender, to, &sent);
@@ -116,7 +116,7 @@ fn a_short_buffer_shows_its_loss_if_others_turned_gro_on() {
     let name = "a_short_buffer_shows_its_loss_if_others_turned_gro_on";
     let Some((sender, receiver, to)) = pair(name) else { return };
     let sent = numbered(40, 1_000);
-    receiver.disable_gro().expect("a UDP socket");
+    receiver.state().disable_gro(receiver.get_ref()).expect("a UDP socket");
     let other = receiver.get_ref().try_clone().expect("a second descriptor");
     set_option(&other, SOL_UDP, UDP_GRO, 1).expect("a UDP socket");
     send(&sender, to, &sent);
@@ -125,10 +125,10 @@ fn a_short_buffer_shows_its_loss_if_others_turned_gro_on() {
     let datagrams: Vec<_> = batch.iter().map(|d| (d.data().to_vec(), d.truncated())).collect();
     let cut = (sent[1][..500].to_vec(), true);
     assert_eq!(datagrams, [(sent[0].clone(), false), cut]);
-    assert!(batch.truncated() && receiver.counters().truncated == 1);
+    assert!(batch.truncated() && receiver.state().counters().truncated == 1);
     send(&sender, to, &sent);
     check_received(&receiver, &mut RecvBatch::for_gro(64), &sent);
-    receiver.disable_gro().expect("a UDP socket");
+    receiver.state().disable_gro(receiver.get_ref()).expect("a UDP socket");
     send(&sender, to, &sent);
     check_received(&receiver, &mut batch, &sent);
 }
@@ -155,7 +155,7 @@ fn slices_too_short_for_gro_are_rejected_and_nothing_is_lost() {
     memory[1].push(0);
     let (count, datagrams) = receive(&mut memory).expect("they are there");
     assert_eq!(datagrams, sent);
-    let counters = receiver.counters();
+    let counters = receiver.state().counters();
     assert_eq!((counters.received, counters.received_bytes), (40, 48_000));
     assert_eq!((counters.received_coalesced, counters.truncated), (count as u64, 0));
 }
@@ -176,7 +176,7 @@ fn messages_beyond_one_call_cost_nothing() {
     let mut msgs = recv_msgs(&mut long);
     msgs.extend(recv_msgs(&mut short));
     let sends = vec![SendMsg::to(to, b"."); OFFERED];
-    sender.set_gso(false);
+    sender.state().set_gso(false);
     for _ in 0..2 {
         assert_eq!(sender.send_batch(&sends).expect("loopback takes it"), MAX_PER_CALL);
         assert_eq!(sender.send_batch(&sends[..6]).expect("loopback takes it"), 6);
@@ -197,7 +197,7 @@ fn messages_beyond_one_call_cost_nothing() {
     // An invalid message ends a send, but is not checked behind the first 1,024 either.
     let port_0 = SendMsg::to(([127, 0, 0, 1], 0).into(), b".");
     for gso in [false, true] {
-        sender.set_gso(gso);
+        sender.state().set_gso(gso);
         for at in [MAX_PER_CALL - 1, MAX_PER_CALL] {
             let mut sends = vec![SendMsg::to(to, b"."); OFFERED];
             sends[at] = port_0;

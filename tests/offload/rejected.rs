@@ -18,7 +18,7 @@ fn where_batches_fail(name: &str, errno: i32, test: impl FnOnce(&Offload<UdpSock
         return skip(name, "datagrams would go by sendmsg, too: the filter rejects both");
     }
     let near = Offload::new(udp4()).expect("a UDP socket");
-    if !near.gso() {
+    if !near.state().gso() {
         return skip(name, "no GSO on this kernel");
     }
     let denied = || match deny(&[SENDMSG], errno) {
@@ -37,7 +37,10 @@ fn an_error_that_may_be_about_another_datagram_leaves_gso_on() {
         let far = udp4();
         let msgs = [SendMsg::to(addr(&far), b"data"); 3];
         assert_eq!(near.send_batch(&msgs).expect("its datagrams pass"), 3);
-        assert_eq!((near.gso_status(), near.counters().rejected_unsupported), (GsoStatus::On, 0));
+        assert_eq!(
+            (near.state().gso_status(), near.state().counters().rejected_unsupported),
+            (GsoStatus::On, 0)
+        );
     });
 }
 
@@ -49,6 +52,9 @@ fn an_error_of_the_datagrams_themselves_leaves_gso_on() {
         let port_0 = SendMsg::to(([127, 0, 0, 1], 0).into(), b"data");
         let error = near.send_batch(&[port_0; 3]).expect_err("port 0 is invalid");
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
-        assert_eq!((near.gso_status(), near.counters().rejected_unsupported), (GsoStatus::On, 0));
+        assert_eq!(
+            (near.state().gso_status(), near.state().counters().rejected_unsupported),
+            (GsoStatus::On, 0)
+        );
     });
 }

@@ -20,7 +20,7 @@ const UDP_CORK: i32 = 1;
 /// An `Offload` with GSO; prints why and returns `None` if the kernel has none.
 fn with_gso(name: &str) -> Option<Offload<UdpSocket>> {
     let near = Offload::new(udp4()).expect("a UDP socket");
-    if !near.gso() {
+    if !near.state().gso() {
         skip(name, "no GSO on this kernel");
         return None;
     }
@@ -64,18 +64,18 @@ fn datagrams_pass_a_filter_that_rejects_their_gso_batch() {
         assert_eq!(payloads(&far, 4), [&short[..2], &short[..2]].concat());
 
         // The error is not about GSO, which stays on for batches that pass.
-        assert!(near.gso());
-        let before = near.counters();
+        assert!(near.state().gso());
+        let before = near.state().counters();
         assert_eq!((before.rejected_size, before.rejected_unsupported), (0, 0));
         // Behind another message, the batch's error shows only in a second system call.
         let other = SendMsg::to(to, b"another length");
         let behind = [&[other], &msgs[..]].concat();
         assert_eq!(near.send_batch(&behind).expect("each of them passes"), 41);
         assert_eq!(payloads(&far, 41)[1..], short);
-        let before = near.counters();
+        let before = near.state().counters();
         assert_eq!(near.send_batch(&msgs[..3]).expect("each of them passes"), 3);
         assert_eq!(payloads(&far, 3), &short[..3]);
-        assert_eq!(near.counters().sent_batches, before.sent_batches + 1);
+        assert_eq!(near.state().counters().sent_batches, before.sent_batches + 1);
 
         let data = short.concat();
         let msg = SendMsg::to(to, &data[..3_000]).with_segment_size(300);
@@ -113,9 +113,9 @@ fn each_datagram_has_a_time_of_sending() {
     ask(&before);
     let Some(after) = with_gso(name) else { return };
     ask(after.get_ref());
-    after.set_gso(false);
+    after.state().set_gso(false);
     let before = Offload::new(before).expect("a UDP socket");
-    assert_eq!(before.gso_status(), GsoStatus::OffBySendTimestamps);
+    assert_eq!(before.state().gso_status(), GsoStatus::OffBySendTimestamps);
     for near in [before, after] {
         let data = numbered(11, 100);
         let to = addr(&far);
@@ -128,13 +128,13 @@ fn each_datagram_has_a_time_of_sending() {
         assert_eq!(near.send_batch(&[own]).expect("loopback takes it"), 1);
         assert_eq!(stamped(near.get_ref(), 22), (11..33).collect::<Vec<_>>());
         assert_eq!(payloads(&far, 33), [&data[..], &data, &data].concat());
-        assert_eq!(near.counters().sent_batches, 0);
+        assert_eq!(near.state().counters().sent_batches, 0);
 
         set_option(near.get_ref(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0).expect("a flag");
         let near = Offload::new(near.into_inner()).expect("a UDP socket");
         let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
         assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 2);
-        assert_eq!(near.counters().sent_batches, 1);
+        assert_eq!(near.state().counters().sent_batches, 1);
         assert_eq!(payloads(&far, 2).len(), 2);
     }
 }
@@ -156,13 +156,13 @@ fn the_gso_state_of_one_socket_is_not_used_for_another() {
     let data = numbered(3, 100);
     let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(&far), data)).collect();
     // Each wrapper starts afresh, with no setting or counter of another.
-    first.set_gso(false);
+    first.state().set_gso(false);
     assert_eq!(first.send_batch(&msgs).expect("loopback takes it"), 3);
     let second = with_gso(name).expect("as above");
-    assert_eq!((first.gso(), second.gso()), (false, true));
+    assert_eq!((first.state().gso(), second.state().gso()), (false, true));
     let again = Offload::new(first.into_inner()).expect("a UDP socket");
-    assert!(again.gso());
-    assert_eq!((again.counters().sent, again.counters().send_calls), (0, 0));
+    assert!(again.state().gso());
+    assert_eq!((again.state().counters().sent, again.state().counters().send_calls), (0, 0));
 
     // A socket with `UDP_SEGMENT` set cannot be wrapped, and keeps its setting.
     let own = again.into_inner();
@@ -172,7 +172,7 @@ fn the_gso_state_of_one_socket_is_not_used_for_another() {
     assert_eq!(second.send_batch(&msgs).expect("loopback takes it"), 3);
     assert_eq!(own.send_batch(&msgs).expect("loopback takes it"), 3);
     assert_eq!(payloads(&far, 9), [&data[..], &data, &data].concat());
-    assert_eq!((second.counters().sent, second.counters().sent_batches), (3, 1));
+    assert_eq!((second.state().counters().sent, second.state().counters().sent_batches), (3, 1));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn the_socket_option_is_never_set() {
     let msgs = [SendMsg::to(addr(&far), b"one"); 2];
     assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 2);
     assert_eq!(near.send_batch(&msgs[..1]).expect("loopback takes it"), 1);
-    assert_eq!(near.counters().sent_batches, 1);
+    assert_eq!(near.state().counters().sent_batches, 1);
     near.get_ref().send_to(&[7; 3_000], addr(&far)).expect("loopback takes it");
     assert!(payloads(&far, 4).iter().map(Vec::len).eq([3, 3, 3, 3_000]));
 }
@@ -253,7 +253,7 @@ fn raw_control_messages_apply_to_every_datagram_of_a_gso_batch() {
     control.push(libc::IPPROTO_IP, libc::IP_TOS, &0x48i32.to_ne_bytes()).expect("there is space");
     let msgs = [SendMsg::to(addr(&far), b"one").with_control(&control); 3];
     assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 3);
-    assert_eq!(near.counters().sent_batches, 1);
+    assert_eq!(near.state().counters().sent_batches, 1);
     assert_eq!(tos(&far, 3), [Some(0x48); 3]);
 }
 
@@ -263,7 +263,7 @@ fn a_segmented_message_to_a_closed_port_fails_no_more_than_two_later_ones() {
     let (near, peer) = (udp4(), refusing());
     near.connect(addr(&peer)).expect("on loopback");
     let near = Offload::new(near).expect("a UDP socket");
-    near.set_gso(false);
+    near.state().set_gso(false);
     let sent = near.send_batch(&[SendMsg::new(&[0; 6_400]).with_segment_size(100)]);
     // Now the peer listens.
     peer.connect(addr(near.get_ref())).expect("on loopback");

@@ -50,12 +50,19 @@ fn every_count_up_to_the_most_is_received_by_one_call() {
         let mut msgs = recv_msgs(&mut memory);
         let first = count.min(MAX_PER_CALL);
         assert_eq!(to.recv_batch(&mut msgs).expect("all are there"), first);
-        assert!(msgs[first..].iter().all(|msg| msg.is_empty() && msg.addr().is_none()));
+        assert!(
+            msgs[first..]
+                .iter()
+                .all(|msg| msg.message().is_empty() && msg.message().addr().is_none())
+        );
         if count > first {
             assert_eq!(to.recv_batch(&mut msgs[first..]).expect("the rest"), count - first);
         }
         assert_eq!(data_of(&msgs), sent);
-        assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&from)) && !msg.truncated()));
+        assert!(
+            msgs.iter()
+                .all(|msg| msg.message().addr() == Some(addr(&from)) && !msg.message().truncated())
+        );
     }
 }
 

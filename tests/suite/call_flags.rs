@@ -83,7 +83,7 @@ fn a_peek_fills_one_message_and_leaves_the_datagram() {
     }
     let mut msgs = [RecvMsg::new(&mut [])];
     let seen = MmsgBuf::new().recv(borrow(&socket), &mut msgs, Flags::PEEK);
-    assert_eq!((seen.expect("one can be seen"), msgs[0].truncated()), (1, true));
+    assert_eq!((seen.expect("one can be seen"), msgs[0].message().truncated()), (1, true));
     for sent in [b"one", b"two"].chunks(in_one_receive(2)) {
         assert_eq!(receive(&socket, Flags::NONE).expect("they are there"), sent);
     }

@@ -46,7 +46,9 @@ fn a_socket_that_is_shut_down_gives_no_messages() {
         for count in [1, 2, 40] {
             let mut msgs = recv_msgs(&mut memory[..count]);
             assert_eq!(socket.recv_batch(&mut msgs).expect("the end is no error"), 0);
-            assert!(msgs.iter().all(|msg| msg.addr().is_none() && msg.is_empty()));
+            assert!(
+                msgs.iter().all(|msg| msg.message().addr().is_none() && msg.message().is_empty())
+            );
         }
         let mut batch = RecvBatch::new(40, 16);
         assert_eq!(socket.recv_into(&mut batch).expect("the end is no error"), 0);

@@ -23,16 +23,22 @@ fn an_address_that_was_not_written_is_none() {
         }
         settle();
         assert_eq!(inet.recv_batch(&mut msgs[..3]).expect("six are there"), 3);
-        assert!(msgs[..3].iter().all(|msg| msg.addr() == Some(addr(&inet)) && msg.truncated()));
+        assert!(
+            msgs[..3]
+                .iter()
+                .all(|msg| msg.message().addr() == Some(addr(&inet)) && msg.message().truncated())
+        );
         assert_eq!(inet.recv_into(&mut batch).expect("three are left"), 3);
         assert!(batch.iter().all(|d| d.addr() == Some(addr(&inet)) && d.truncated()));
 
         // The fourth message received nothing.
-        assert_eq!((msgs[3].addr(), msgs[3].len()), (None, 0));
+        assert_eq!((msgs[3].message().addr(), msgs[3].message().len()), (None, 0));
 
         a.send_batch(&[SendMsg::new(b"nowhere"); 6]).expect("the queue has space");
         assert_eq!(b.recv_batch(&mut msgs[..3]).expect("six are there"), 3);
-        assert!(msgs.iter().all(|msg| msg.addr().is_none() && !msg.truncated()));
+        assert!(
+            msgs.iter().all(|msg| msg.message().addr().is_none() && !msg.message().truncated())
+        );
         assert_eq!(b.recv_into(&mut batch).expect("three are left"), 3);
         assert!(batch.iter().all(|d| d.addr().is_none() && !d.truncated()));
     }
@@ -61,7 +67,7 @@ fn an_arena_that_grows_between_calls_gives_the_right_bytes() {
             count
         );
         assert_eq!(data_of(&msgs), sent);
-        assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&from))));
+        assert!(msgs.iter().all(|msg| msg.message().addr() == Some(addr(&from))));
     }
 }
 

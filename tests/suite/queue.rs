@@ -93,7 +93,7 @@ fn what_closures_write_is_sent_as_pushes_are() {
         queue.push_with(&msg, 1_000, |_| Some(500)).expect("there is space");
     }
     offload.flush(&mut queue).expect("loopback takes them");
-    assert_eq!(offload.counters().sent_batches, u64::from(offload.gso()));
+    assert_eq!(offload.state().counters().sent_batches, u64::from(offload.state().gso()));
     let expected = [&b"header"[..], &[0; 500]].concat();
     assert!(payloads(&to, 10).iter().all(|data| *data == expected));
 }

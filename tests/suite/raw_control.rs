@@ -66,7 +66,7 @@ fn a_batch_keeps_the_control_messages_of_each_message() {
             .collect();
         fill(&to, &mut msgs);
         for (msg, hops) in msgs.iter().zip(round..) {
-            assert_eq!(msg.meta().hop_limit, Some(hops));
+            assert_eq!(msg.message().meta().hop_limit, Some(hops));
         }
         assert_eq!(msgs[3].message().control_messages().count(), 0);
         for (control, hops) in controls.iter().zip(round..) {

@@ -50,14 +50,12 @@ fn a_gathered_message_is_received_into_several_buffers() {
             assert_eq!(way.recv_batch(&mut msgs).expect("it arrives"), 1);
             let [msg] = &msgs;
             assert!(msg.slices().eq([&b"H"[..], b"EL", b"LO-R", b"-U-T", b"HERE"]));
-            assert_eq!((msg.len(), msg.addr()), (TEXT.len(), Some(source)));
-            assert!(!msg.truncated() && msg.data() == b"H");
+            let message = msg.message();
+            assert_eq!((msg.data(), message.data()), (&b"H"[..], &b"H"[..]));
+            assert_eq!((message.addr(), message.truncated()), (Some(source), false));
             // What is only a part of the message says so.
-            let part = msg.message();
-            assert_eq!(
-                (part.data(), part.truncated(), part.addr()),
-                (&b"H"[..], true, Some(source))
-            );
+            let parts: Vec<_> = message.datagrams().map(|d| (d.data(), d.truncated())).collect();
+            assert_eq!(parts, [(&b"H"[..], true)]);
             assert_eq!((&bytes[..15], bytes[15]), (TEXT, 0xEE));
         }
     });
@@ -79,7 +77,11 @@ fn messages_of_one_and_of_several_buffers_share_a_call() {
         }
         assert!(msgs[0].slices().eq([b"HELLO-"]) && msgs[0].data() == b"HELLO-");
         assert_eq!(msgs[1].slices().collect::<Vec<_>>().concat(), b"R-U-THERE");
-        assert!(msgs.iter().all(|msg| msg.addr() == Some(to) && !msg.truncated()));
+        for (msg, is_part) in msgs.iter().zip([false, true]) {
+            let message = msg.message();
+            assert_eq!((message.addr(), message.truncated()), (Some(to), false));
+            assert!(message.datagrams().all(|datagram| datagram.truncated() == is_part));
+        }
     });
 }
 
@@ -95,7 +97,9 @@ fn every_length_fills_the_buffers_in_order() {
             let mut msgs = [RecvMsg::scatter(&mut parts)];
             assert_eq!(way.recv_batch(&mut msgs).expect("it arrives"), 1);
             let [msg] = &msgs;
-            assert_eq!((msg.len(), msg.truncated()), (len.min(9), len > 9), "{len}");
+            assert_eq!(msg.message().truncated(), len > 9, "{len}");
+            let is_part = |datagram: mmsg::Datagram<'_>| datagram.truncated();
+            assert_eq!(msg.message().datagrams().map(is_part).collect::<Vec<_>>(), [len > 2]);
             let came: Vec<_> = msg.slices().collect();
             assert_eq!(came.concat(), data[..len.min(9)]);
             let lens: Vec<_> = came.iter().map(|part| part.len()).collect();
@@ -120,7 +124,7 @@ fn the_message_can_be_changed_and_received_again() {
         assert_eq!(msgs[0].data(), &b"--"[..data.len().min(2)]);
     }
     msgs[0].fill(b"from a double", None, RecvMeta::default());
-    assert!(msgs[0].slices().eq([&b"fr"[..], b"om a dou"]) && msgs[0].truncated());
+    assert!(msgs[0].slices().eq([&b"fr"[..], b"om a dou"]) && msgs[0].message().truncated());
 }
 
 #[test]
@@ -131,7 +135,7 @@ fn no_buffers_and_empty_ones_truncate_a_message() {
     for msg in msgs.chunks_mut(1) {
         socket.send_to(b"lost", addr(&socket)).expect("loopback takes it");
         assert_eq!(socket.recv_batch(msg).expect("it arrives"), 1);
-        assert_eq!((msg[0].len(), msg[0].truncated(), msg[0].data()), (0, true, &[][..]));
+        assert_eq!((msg[0].message().truncated(), msg[0].data()), (true, &[][..]));
         assert_eq!(msg[0].message().datagrams().count(), 1);
     }
     assert_eq!(msgs.map(|msg| msg.slices().count()), [0, 2]);
@@ -174,6 +178,6 @@ fn an_offload_counts_the_bytes_of_all_buffers() {
         let mut msgs = [RecvMsg::scatter(&mut parts)];
         assert_eq!(socket.recv_batch(&mut msgs).expect("it arrives"), 1);
     }
-    let counters = socket.counters();
+    let counters = socket.state().counters();
     assert_eq!((counters.received, counters.received_bytes, counters.truncated), (3, 47, 1));
 }

@@ -25,8 +25,12 @@ fn each_size_is_received(from: &UdpSocket, to: &UdpSocket, sizes: &[usize]) {
         let mut msgs = [RecvMsg::new(&mut buffer)];
         assert_eq!(to.recv_batch(&mut msgs).expect("it arrives"), 1);
         let msg = &msgs[0];
-        assert_eq!((msg.len(), msg.is_empty()), (size, size == 0));
-        assert!(msg.data() == data && msg.addr() == Some(addr(from)) && !msg.truncated());
+        assert_eq!((msg.message().len(), msg.message().is_empty()), (size, size == 0));
+        assert!(
+            msg.data() == data
+                && msg.message().addr() == Some(addr(from))
+                && !msg.message().truncated()
+        );
 
         send(from, to, &data);
         assert_eq!(to.recv_into(&mut batch).expect("it arrives"), 1);
@@ -71,5 +75,5 @@ fn messages_that_were_not_counted_keep_what_they_held() {
     from.send_to(b"new", addr(&to)).expect("it is taken");
     assert_eq!(to.recv_batch(&mut msgs).expect("one is there"), 1);
     assert_eq!(data_of(&msgs), [&b"new"[..], b"other", b"third"]);
-    assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&from))));
+    assert!(msgs.iter().all(|msg| msg.message().addr() == Some(addr(&from))));
 }

@@ -20,7 +20,7 @@ fn take_over(buffer: &mut BytesMut, (start, len): (*const u8, usize)) {
 }
 
 fn place(msg: &RecvMsg<'_>) -> (*const u8, usize) {
-    (msg.data().as_ptr(), msg.len())
+    (msg.data().as_ptr(), msg.message().len())
 }
 
 #[test]
@@ -41,8 +41,12 @@ fn messages_are_received_into_spare_capacity() {
         let mut msgs: Vec<_> =
             pool.iter_mut().map(|buffer| RecvMsg::uninit(buffer.spare_capacity_mut())).collect();
         fill(way, &mut msgs);
-        assert!(msgs.iter().zip(&sent).all(|(msg, data)| msg.data() == data && !msg.truncated()));
-        assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&socket))));
+        assert!(
+            msgs.iter()
+                .zip(&sent)
+                .all(|(msg, data)| msg.data() == data && !msg.message().truncated())
+        );
+        assert!(msgs.iter().all(|msg| msg.message().addr() == Some(addr(&socket))));
         let places: Vec<_> = msgs.iter().map(place).collect();
         for (i, (buffer, place)) in pool.iter_mut().zip(places).enumerate() {
             take_over(buffer, place);

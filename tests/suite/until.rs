@@ -117,15 +117,15 @@ fn a_coalesced_message_is_added_and_counted_once() {
             let full = batch.message_count() == batch.slots();
             if full {
                 // Without GRO each datagram is a message.
-                return assert!(!far.gro());
+                return assert!(!far.state().gro());
             }
             far.recv_more_until(&mut batch, Instant::now()).expect("they are there");
         }
     }
     assert_eq!(data(&batch), sent);
-    assert_eq!(far.counters().received, 30);
+    assert_eq!(far.state().counters().received, 30);
     let mut short = RecvBatch::new(4, 1_500);
-    if far.gro() {
+    if far.state().gro() {
         let error = far.recv_more_until(&mut short, in_millis(60_000)).expect_err("too short");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }

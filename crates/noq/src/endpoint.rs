@@ -32,7 +32,7 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn max_receive_segments(&self) -> NonZeroUsize {
-        NonZeroUsize::new(if self.socket.gro() { MAX_COALESCED } else { 1 })
+        NonZeroUsize::new(if self.socket.state().gro() { MAX_COALESCED } else { 1 })
             .unwrap_or(NonZeroUsize::MIN)
     }
 
@@ -65,6 +65,6 @@ impl UdpSender for Sender {
     }
 
     fn max_transmit_segments(&self) -> NonZeroUsize {
-        NonZeroUsize::new(self.socket.socket.max_segments()).unwrap_or(NonZeroUsize::MIN)
+        NonZeroUsize::new(self.socket.socket.state().max_segments()).unwrap_or(NonZeroUsize::MIN)
     }
 }

@@ -86,7 +86,7 @@ pub use runtime::TokioRuntime;
 /// let runtime = std::sync::Arc::new(mmsg_noq::TokioRuntime::default()); // For a rebind.
 /// let (config, for_noq) = (Default::default(), Box::new(socket.clone()));
 /// let client = noq::Endpoint::new_with_abstract_socket(config, None, for_noq, runtime)?;
-/// println!("{:?}, {} failed", socket.offload().counters(), socket.failed());
+/// println!("{:?}, {} failed", socket.offload().state().counters(), socket.failed());
 /// # Ok(())
 /// # }
 /// ```

@@ -47,11 +47,11 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn max_transmit_segments(&self) -> usize {
-        self.socket.max_segments()
+        self.socket.state().max_segments()
     }
 
     fn max_receive_segments(&self) -> usize {
-        if self.socket.gro() { MAX_COALESCED } else { 1 }
+        if self.socket.state().gro() { MAX_COALESCED } else { 1 }
     }
 
     fn may_fragment(&self) -> bool {

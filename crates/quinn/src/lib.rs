@@ -88,7 +88,7 @@ pub use runtime::TokioRuntime;
 /// let runtime = std::sync::Arc::new(mmsg_quinn::TokioRuntime::default()); // For a rebind.
 /// let (config, for_quinn) = (Default::default(), socket.clone());
 /// let client = quinn::Endpoint::new_with_abstract_socket(config, None, for_quinn, runtime)?;
-/// println!("{:?}, {} failed", socket.offload().counters(), socket.failed());
+/// println!("{:?}, {} failed", socket.offload().state().counters(), socket.failed());
 /// # Ok(())
 /// # }
 /// ```

@@ -93,7 +93,7 @@ impl Socket {
     #[must_use]
     pub fn failed(&self) -> u64 {
         // `unsent` has the datagrams of rejected GSO batches that could not be sent.
-        self.failures.count.load(Ordering::Relaxed) + self.socket.counters().unsent
+        self.failures.count.load(Ordering::Relaxed) + self.socket.state().counters().unsent
     }
 
     /// Counts the datagrams of a transmit that failed, and logs the error as quinn and noq do.
@@ -121,9 +121,9 @@ impl Socket {
         let count = bufs.len().min(metas.len());
         let bufs = &mut bufs[..count];
         // An endpoint makes its buffers for its first socket: if that one had no GRO, each holds one datagram.
-        if self.socket.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
+        if self.socket.state().gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
             // The receive returns any error.
-            let _ = self.socket.disable_gro();
+            let _ = self.socket.state().disable_gro(self.socket.get_ref());
         }
         let mut receives = self.receives.lock().unwrap_or_else(PoisonError::into_inner);
         let mut errors = 0;

@@ -200,15 +200,15 @@ fn say_rates(before: [u64; 4], now: [u64; 4], time: Duration) {
 }
 
 pub fn say_offload(socket: &Offload<UdpSocket>) {
-    let counters = socket.counters();
+    let counters = socket.state().counters();
     let on = |on| if on { "on" } else { "off" };
     say(format_args!(
         "GSO {}, batches sent {} ({} segments), rejected {}; GRO {}, coalesced messages received {} ({} segments)",
-        on(socket.gso()),
+        on(socket.state().gso()),
         counters.sent_batches,
         counters.sent_segments,
         counters.rejected_unsupported + counters.rejected_size,
-        on(socket.gro()),
+        on(socket.state().gro()),
         counters.received_coalesced,
         counters.received_segments,
     ));

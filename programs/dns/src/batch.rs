@@ -47,7 +47,7 @@ pub fn run(socket: &Offload<UdpSocket>, responder: &Responder) -> Totals {
             }
         }
         totals.received += queries.datagram_count() as u64;
-        if socket.gso() {
+        if socket.state().gso() {
             // Sorts each client's answers by length, longest first, because only the last datagram of a GSO batch may
             // be shorter. DNS clients expect no order.
             answers.sort_unstable_by_key(|answer: &Answer| {

@@ -59,7 +59,7 @@ pub fn dropped(socket: &Offload<UdpSocket>) -> u64 {
 fn page(sockets: &[Offload<UdpSocket>], responder: &Responder) -> String {
     let mut page = String::new();
     for (index, socket) in sockets.iter().enumerate() {
-        for (name, value) in socket.counters().iter() {
+        for (name, value) in socket.state().counters().iter() {
             // `unsent` is about segments that this program does not choose.
             let (name, value) = match name {
                 "unsent" => ("dropped", dropped(socket)),

@@ -106,7 +106,7 @@ impl Peer {
     pub fn say(&self, figures: &str) {
         say(format_args!("{figures}; CPU {:.6} s", cpu()));
         let Some(socket) = &self.socket else { return };
-        let counted = socket.offload().counters();
+        let counted = socket.offload().state().counters();
         say(format_args!(
             "to the kernel: datagrams {}, of these in GSO batches {}, GSO batches {}, rejected {}, system calls \
              {}, failed {}",

@@ -229,7 +229,8 @@ impl UdpRecv for Transport {
 impl fmt::Display for Batched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(Transport(shared)) = self.0.get() else { return Ok(()) };
-        let Counters { sent, send_calls, sent_batches, received, .. } = shared.socket.counters();
+        let Counters { sent, send_calls, sent_batches, received, .. } =
+            shared.socket.state().counters();
         let counts = [&shared.send_errors, &shared.recv_errors, &shared.dropped];
         let [failed, errors, dropped] = counts.map(|count| count.load(Relaxed));
         let calls = format_args!("calls {send_calls}, GSO batches {sent_batches}");

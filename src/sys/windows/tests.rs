@@ -135,7 +135,7 @@ fn the_numbers_are_those_of_the_headers() {
 fn coalescing_is_never_asked_for() {
     assert_eq!(numbers::GRO, None);
     let socket = Offload::builder().gro(true).build(socket()).expect("a UDP socket");
-    assert!(!socket.gro());
+    assert!(!socket.state().gro());
 }
 
 fn socket() -> UdpSocket {

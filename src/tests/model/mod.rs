@@ -98,7 +98,7 @@ impl World {
     fn run(&mut self, backend: Backend, fates: &[HeaderFate], program: &[Op]) -> usize {
         self.backend = backend;
         self.said.clear();
-        self.net.near.set_gso(matches!(self.kind, Kind::Offload { gso: true, .. }));
+        self.net.near.state().set_gso(matches!(self.kind, Kind::Offload { gso: true, .. }));
         self.kernel().fates = fates.iter().copied().collect();
         program.iter().for_each(|op| self.step(*op));
         let used = fates.len() - self.kernel().fates.len();
@@ -112,7 +112,7 @@ impl World {
             Op::Send { way, shape, count } => self.send(way, shape, count),
             Op::Fill { count, together } => self.fill(count, together),
             Op::Receive { way, messages, bytes } => self.receive(way, messages, bytes),
-            Op::SetGso(on) => _ = self.net.near.set_gso(on && self.kind != Kind::Plain),
+            Op::SetGso(on) => _ = self.net.near.state().set_gso(on && self.kind != Kind::Plain),
         }
     }
 
@@ -155,7 +155,7 @@ pub(super) fn run([backend, kind, errors, kernel, ..]: [u8; 8], records: &[[u8; 
         world.connected = true;
     }
     world.backend = BACKENDS[usize::from(backend % 2)];
-    world.net.near.set_gso(gso && kind != Kind::Plain);
+    world.net.near.state().set_gso(gso && kind != Kind::Plain);
     for [op, a, b, c, fates @ ..] in records.iter().copied() {
         if !is_real {
             world.kernel().fates.extend(fates.iter().filter_map(|byte| HeaderFate::of(*byte)));

@@ -61,7 +61,8 @@ impl World {
         if waiting.len() > 40 {
             return;
         }
-        let (to, together) = (addr(socket.get_ref()), together && socket.gro() && near.gso());
+        let (to, together) =
+            (addr(socket.get_ref()), together && socket.state().gro() && near.state().gso());
         for number in self.next..self.next + count {
             let len = [45, 45, 300, 45, 0][number % 5];
             let data: Vec<u8> = (0..len).map(|j| (number * 7 + j) as u8).collect();
@@ -83,7 +84,7 @@ impl World {
     }
 
     pub(super) fn receive(&mut self, way: ReceiveWay, messages: usize, bytes: usize) {
-        let (plain, gro) = (self.kind == Kind::Plain, self.mailbox.socket.gro());
+        let (plain, gro) = (self.kind == Kind::Plain, self.mailbox.socket.state().gro());
         // A receiver with GRO offers space for whole coalesced messages.
         let bytes = if gro { 65_535 } else { bytes };
         let messages = if way == ReceiveWay::Into { messages.max(1) } else { messages };
@@ -91,7 +92,7 @@ impl World {
         if way == ReceiveWay::Into && (batch.slots(), batch.slot_len()) != (messages, bytes) {
             *batch = RecvBatch::new(messages, bytes);
         }
-        let before = socket.counters().received;
+        let before = socket.state().counters().received;
         let socket: &dyn BatchSocket = if plain { socket.get_ref() } else { socket };
         let (received, log) = under(&self.kernel, &mut self.backend, messages, || match way {
             ReceiveWay::Into => {
@@ -106,7 +107,7 @@ impl World {
             }
             _ => receive_lent(socket, way, messages, bytes),
         });
-        let counted = self.mailbox.socket.counters().received - before;
+        let counted = self.mailbox.socket.state().counters().received - before;
         self.judge_receive(messages, bytes, received, &log, (!plain).then_some(counted));
     }
 
@@ -184,6 +185,9 @@ fn receive_lent(
     let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
     let count = socket.recv_batch(&mut msgs);
     let untouched = &msgs[*count.as_ref().unwrap_or(&0)..];
-    assert!(untouched.iter().all(|msg| msg.is_empty() && msg.addr().is_none()), "{count:?}");
+    assert!(
+        untouched.iter().all(|msg| msg.message().is_empty() && msg.message().addr().is_none()),
+        "{count:?}"
+    );
     Ok(msgs[..count?].iter().map(|msg| msg.message().datagrams().map(got).collect()).collect())
 }

@@ -151,8 +151,8 @@ impl World {
 
     /// Makes and judges one call. Returns how many messages have an outcome.
     fn send_once(&mut self, way: SendWay, msgs: &[Msg]) -> usize {
-        let before = self.net.near.counters();
-        let gso = self.net.near.gso() && self.kind != Kind::Plain;
+        let before = self.net.near.state().counters();
+        let gso = self.net.near.state().gso() && self.kind != Kind::Plain;
         let datagrams = msgs.iter().map(|msg| msg.pieces().len()).sum();
         let (kernel, kind, net, connected) = (&self.kernel, self.kind, &self.net, self.connected);
         let (mut failed, mut first_is_batch) = (Vec::new(), false);
@@ -253,7 +253,7 @@ impl World {
     fn judge_offload(&self, case: &Case<'_>, handled: usize, sent: usize, dropped: usize) {
         let counted = self.net.since(case.before);
         assert_eq!((counted.sent, counted.unsent), (sent as u64, dropped as u64), "{case:?}");
-        let (status, rejected) = (self.net.near.gso_status(), counted.rejected_unsupported);
+        let (status, rejected) = (self.net.near.state().gso_status(), counted.rejected_unsupported);
         if case.gso {
             assert_eq!(status == GsoStatus::Rejected, rejected > 0, "{case:?}");
         }
@@ -266,7 +266,11 @@ impl World {
         let of_tos = [errno::EIO, errno::EINVAL].map(Answer::Failed);
         let without_tos = case.msgs[0].ecn && case.log[1..].iter().any(|a| of_tos.contains(a));
         if first && !without_tos && handled > 0 && case.failed.is_empty() {
-            assert_eq!((rejected, self.net.near.gso()), (1, false), "it tries again: {case:?}");
+            assert_eq!(
+                (rejected, self.net.near.state().gso()),
+                (1, false),
+                "it tries again: {case:?}"
+            );
         }
     }
 }

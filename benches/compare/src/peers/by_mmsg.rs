@@ -72,10 +72,10 @@ impl<const BATCH: bool> Peer for Plain<BATCH> {
             return;
         }
         let received = far.recv_batch(&mut self.recv_msgs).expect("they have arrived");
-        for msg in &self.recv_msgs[..received] {
-            let addr = msg.addr().expect("an Internet socket's datagrams have a source");
-            let meta = if self.metadata { Some(metadata_of(msg.meta())) } else { None };
-            see(Datagram { addr, data: msg.data(), meta });
+        for message in self.recv_msgs[..received].iter().map(RecvMsg::message) {
+            let addr = message.addr().expect("an Internet socket's datagrams have a source");
+            let meta = if self.metadata { Some(metadata_of(message.meta())) } else { None };
+            see(Datagram { addr, data: message.data(), meta });
         }
     }
 }

@@ -65,8 +65,8 @@ fn a_segmented_transmit_is_its_datagrams_in_order() {
             })
             .collect();
         assert!(received.iter().map(|d| &d[..]).eq(data.chunks(1200)));
-        let counters = socket.offload().counters();
-        if socket.offload().gso() {
+        let counters = socket.offload().state().counters();
+        if socket.offload().state().gso() {
             assert_eq!((counters.sent_batches, counters.send_calls), (1, 1));
         }
     });
@@ -115,7 +115,7 @@ fn buffers_for_one_datagram_each_receive_without_gro() {
             for (_, data) in recv(&socket, 1472).await {
                 received.extend(data);
             }
-            assert!(!socket.offload().gro());
+            assert!(!socket.offload().state().gro());
             assert_eq!(sender.send_batch(&msgs).unwrap(), 2);
         }
     });
@@ -128,14 +128,14 @@ fn a_send_that_fails_is_counted_and_the_next_is_sent() {
         let to = receiver.local_addr().unwrap();
         send(&socket, &transmit(to, &[0; 70_000])).await;
         send(&socket, &transmit(to, b"next")).await;
-        assert_eq!((socket.failed(), socket.offload().counters().sent), (1, 1));
+        assert_eq!((socket.failed(), socket.offload().state().counters().sent), (1, 1));
         let mut buffer = [0; 100];
         assert_eq!(receiver.recv(&mut buffer).unwrap(), 4);
         // Broadcast is not enabled on the socket, so all three datagrams fail.
         let mut forbidden = transmit(([255; 4], 9).into(), &[0; 2500]);
         forbidden.segment_size = Some(1000);
         send(&socket, &forbidden).await;
-        assert_eq!((socket.failed(), socket.offload().counters().sent), (4, 1));
+        assert_eq!((socket.failed(), socket.offload().state().counters().sent), (4, 1));
     });
 }
 
@@ -195,7 +195,7 @@ fn several_threads_send_at_once() {
             receiver.recv(&mut buffer).expect("a datagram");
             assert!(received.insert(buffer), "twice: {buffer:?}");
         }
-        assert_eq!((socket.failed(), socket.offload().counters().sent), (0, 100));
+        assert_eq!((socket.failed(), socket.offload().state().counters().sent), (0, 100));
     });
 }
 

@@ -62,7 +62,7 @@ fn a_full_socket_says_so_and_wakes_every_sender() {
             for mut sender in senders {
                 poll_fn(|cx| sender.poll_send(cx, &transmit(to, &data))).await;
             }
-            assert_eq!((socket.offload().counters().sent, socket.failed()), (sent + 3, 0));
+            assert_eq!((socket.offload().state().counters().sent, socket.failed()), (sent + 3, 0));
         });
     });
 }
@@ -82,9 +82,9 @@ fn a_rejected_batch_goes_as_its_datagrams_in_the_same_call() {
             let len = receiver.recv(&mut buffer).expect("a datagram");
             assert!(buffer[..len] == *datagram);
         }
-        let counters = socket.offload().counters();
+        let counters = socket.offload().state().counters();
         assert_eq!((counters.sent, counters.sent_batches, socket.failed()), (10, 0, 0));
-        assert_eq!(counters.rejected_size, u64::from(socket.offload().gso()));
+        assert_eq!(counters.rejected_size, u64::from(socket.offload().state().gso()));
     });
 }
 
@@ -99,7 +99,7 @@ fn a_batch_that_is_sent_in_part_is_counted_exactly() {
             let mut batch = transmit(to, &data);
             batch.segment_size = Some(1000);
             send(&socket, &batch).await;
-            let (sent, failed) = (socket.offload().counters().sent, socket.failed());
+            let (sent, failed) = (socket.offload().state().counters().sent, socket.failed());
             assert!(sent > 0 && failed > 0 && sent + failed == 64, "{sent} and {failed}");
             assert!(!try_send(&socket, &batch), "it is full");
         });
@@ -120,9 +120,9 @@ fn endpoints_whose_batches_are_rejected_connect_and_transfer() {
         transfer(&client, &server, 1 << 20, 1).await;
         transfer(&server, &client, 1 << 20, 2).await;
         for socket in sockets {
-            let counters = socket.offload().counters();
+            let counters = socket.offload().state().counters();
             assert_eq!((socket.failed(), counters.sent_batches), (0, 0), "{counters:?}");
-            assert!(counters.rejected_size > 0 || !socket.offload().gso(), "{counters:?}");
+            assert!(counters.rejected_size > 0 || !socket.offload().state().gso(), "{counters:?}");
         }
     });
 }

@@ -16,9 +16,9 @@ fn one_connection_transfers_both_ways_in_gso_batches() {
         let (client, server) = pair.connect().await;
         transfer(&server, &client, 16 << 20, 1).await;
         transfer(&client, &server, 4 << 20, 2).await;
-        if pair.server_socket.offload().gso() {
+        if pair.server_socket.offload().state().gso() {
             for socket in [&pair.server_socket, &pair.client_socket] {
-                let counters = socket.offload().counters();
+                let counters = socket.offload().state().counters();
                 assert!(counters.sent_batches > 0 && counters.sent_segments > 1000, "{counters:?}");
                 assert!(counters.send_calls < counters.sent / 2, "{counters:?}");
             }
@@ -37,7 +37,7 @@ fn no_batch_is_sent_if_quinn_is_told_so() {
         transfer(&server, &client, 1 << 20, 1).await;
         transfer(&client, &server, 1 << 20, 2).await;
         for socket in [&pair.server_socket, &pair.client_socket] {
-            let counters = socket.offload().counters();
+            let counters = socket.offload().state().counters();
             assert_eq!((counters.sent_batches, counters.sent_segments), (0, 0), "{counters:?}");
         }
     });

@@ -137,7 +137,7 @@ fn gso_and_gro_are_used_unless_switched_off() {
         let out = server.stop();
         let [.., offload, totals] = &out[..] else { panic!("no totals: {out:#?}") };
         assert!(totals.starts_with("total: received 11, sent 11, "), "{totals}");
-        if !client.gso() || !client.gro() {
+        if !client.state().gso() || !client.state().gro() {
             return skip("GSO of the echo server", "this system has no offload");
         }
         let sent = match (gso, gro) {
@@ -152,7 +152,7 @@ fn gso_and_gro_are_used_unless_switched_off() {
         };
         assert!(offload.contains(sent) && offload.ends_with(received), "{way:?}: {offload}");
         assert!(offload.contains(", rejected 0; "), "{way:?}: {offload}");
-        assert!(gso || client.counters().received_coalesced == 0, "{way:?}: {client:?}");
+        assert!(gso || client.state().counters().received_coalesced == 0, "{way:?}: {client:?}");
     }
 }
 
