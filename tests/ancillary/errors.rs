@@ -190,7 +190,7 @@ fn a_flood_of_icmp_errors_beside_a_reader_fails_no_message() {
         };
         flood();
         settle_answers();
-        assert_eq!(reports(&from, 1)[0].errno, errno as u32);
+        assert_eq!(reports(&from, 1)[0].errno, errno);
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
