@@ -1,7 +1,7 @@
 //! Compares what a user could pick, on the same work, in the same run: `cargo run --release -p compare`.
 //!
 //! One thread sends and receives over loopback with std, nix, quinn-udp, raw calls and this crate; `peers/` has a
-//! file for each. Echo servers run in processes of their own. The ways take turns of a few milliseconds, for many
+//! file for each. Echo servers, also on tokio, run in processes of their own. The ways take turns of a few milliseconds, for many
 //! rounds. A ratio compares turns of one round, which meet the same load of the machine. The run fails if a way of
 //! this crate allocates.
 //!
@@ -21,7 +21,6 @@ mod queue;
 mod ratios;
 mod report;
 mod tables;
-mod tokio_echo;
 mod wire;
 
 use std::io;
@@ -47,8 +46,8 @@ struct Cli {
 enum Command {
     /// Measure all ways in turn, and write tables to target/throughput.
     Run(Part),
-    /// Measure echo servers on tokio with few datagrams in flight. The filter is a part of the rows' names, such as
-    /// `current_thread 1 in flight` or `sockets`.
+    /// Measure echo servers, on tokio and on a thread. The filter is a part of the rows' names, such as
+    /// `current_thread 1 in flight`, `GSO` or `sockets`.
     Tokio(Part),
     /// Compare pairs of ways in turn, and print each ratio beside its promise.
     Ratios {
@@ -75,15 +74,12 @@ enum Command {
     BesideHttp2 { milliseconds: u64 },
     /// An echo server, started by a run.
     #[command(hide = true)]
-    Serve { way: String, threads: usize, ip: std::net::IpAddr },
-    /// A server of `compare tokio`.
-    #[command(hide = true)]
-    ServeOnTokio { way: String, flavor: String, sockets: usize },
+    Serve { way: String, flavor: String, sockets: usize },
 }
 
 #[derive(Args)]
 struct Part {
-    /// Only workloads whose name contains this: ready, batch, bulk, fan-out, idle, echo, tokio.
+    /// Only workloads whose name contains this: ready, batch, bulk, fan-out, idle, echo.
     #[arg(default_value = "")]
     filter: String,
     /// Fewer rounds, for rough figures.
@@ -120,14 +116,11 @@ fn main() -> ExitCode {
         Command::Ratios { filters, test } => ratios::run(&filters, test),
         Command::Report { from, to } => report::write(&from, &to),
         Command::BesideXnet { milliseconds } => in_turn::beside_xnet(milliseconds),
-        Command::ServeOnTokio { way, flavor, sockets } => {
-            tokio_echo::servers::main(&way, &flavor, sockets)
-        }
         Command::BesideHttp2 { milliseconds } => {
             queue::beside_http2(milliseconds);
             Ok(())
         }
-        Command::Serve { way, threads, ip } => echo::server::main(&way, threads, ip),
+        Command::Serve { way, flavor, sockets } => echo::servers::main(&way, &flavor, sockets),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -148,10 +141,7 @@ fn compare(filter: &str, extent: Extent) -> io::Result<()> {
 
     let frugal = in_turn::run(&loads, extent, &mut tables)?;
     if "echo".contains(filter) {
-        echo::run(extent, &mut tables)?;
-    }
-    if "tokio".contains(filter) {
-        tokio_echo::run("", extent, &mut tables)?;
+        echo::run("", extent, &mut tables)?;
     }
     tables.finish()?;
     if !frugal {
@@ -162,6 +152,6 @@ fn compare(filter: &str, extent: Extent) -> io::Result<()> {
 
 fn on_tokio(filter: &str, extent: Extent) -> io::Result<()> {
     let mut tables = Tables::create(extent, false)?;
-    tokio_echo::run(filter, extent, &mut tables)?;
+    echo::run(filter, extent, &mut tables)?;
     tables.finish()
 }

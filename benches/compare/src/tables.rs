@@ -4,7 +4,6 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::load::Load;
 use crate::{Extent, about};
@@ -15,29 +14,13 @@ pub struct Tables {
     times: BufWriter<File>,
     allocations: BufWriter<File>,
     echo: BufWriter<File>,
-    tokio: BufWriter<File>,
     folder: PathBuf,
 }
 
-/// The figures of one turn of an echo server.
+/// An echo server under a load.
 pub struct Echoed<'a> {
-    pub net: &'a str,
-    pub load: &'a str,
-    pub threads: usize,
-    pub way: &'a str,
-    pub round: usize,
-    pub datagrams: usize,
-    pub lost: usize,
-    /// The server's CPU time, user and kernel.
-    pub cpu: Duration,
-    pub wall: Duration,
-}
-
-/// A server on tokio under a load.
-pub struct InFlight<'a> {
     pub flavor: &'a str,
-    pub sockets: usize,
-    pub in_flight: usize,
+    pub load: &'a str,
     pub way: &'a str,
 }
 
@@ -60,11 +43,7 @@ impl Tables {
         Ok(Self {
             times: table("times.csv", &format!("{LOAD},way,round,cpu ns,wall ns"))?,
             allocations: table("allocations.csv", &format!("{LOAD},way,datagrams,allocations"))?,
-            echo: table("echo.csv", "net,load,threads,way,round,datagrams,lost,cpu ns,wall ns")?,
-            tokio: table(
-                "tokio.csv",
-                "runtime,sockets,in flight,way,cpu ns,calls,low ratio,ratio,high ratio",
-            )?,
+            echo: table("echo.csv", "runtime,load,way,cpu ns,calls,low ratio,ratio,high ratio")?,
             folder,
         })
     }
@@ -80,29 +59,23 @@ impl Tables {
         writeln!(self.allocations, "{},{way},{},{allocations}", fields(load), load.datagrams())
     }
 
-    pub fn echoed(&mut self, row: &Echoed<'_>) -> io::Result<()> {
-        let Echoed { net, load, threads, way, round, datagrams, lost, cpu, wall } = row;
-        let (cpu, wall) = (cpu.as_nanos(), wall.as_nanos());
-        writeln!(self.echo, "{net},{load},{threads},{way},{round},{datagrams},{lost},{cpu},{wall}")
-    }
-
     /// CPU time and system calls per datagram, and the quartiles of the ratios to the first way's time.
-    pub fn in_flight(
+    pub fn echoed(
         &mut self,
-        row: &InFlight<'_>,
+        row: &Echoed<'_>,
         [ns, calls]: [f64; 2],
         [low, ratio, high]: [f64; 3],
     ) -> io::Result<()> {
-        let InFlight { flavor, sockets, in_flight, way } = row;
+        let Echoed { flavor, load, way } = row;
         writeln!(
-            self.tokio,
-            "{flavor},{sockets},{in_flight},{way},{ns:.0},{calls:.2},{low:.3},{ratio:.3},{high:.3}"
+            self.echo,
+            "{flavor},{load},{way},{ns:.0},{calls:.2},{low:.3},{ratio:.3},{high:.3}"
         )
     }
 
     pub fn finish(&mut self) -> io::Result<()> {
-        let Self { times, allocations, echo, tokio, .. } = self;
-        for table in [times, allocations, echo, tokio] {
+        let Self { times, allocations, echo, .. } = self;
+        for table in [times, allocations, echo] {
             table.flush()?;
         }
         let name = self.folder.file_name().unwrap_or_default().to_string_lossy();

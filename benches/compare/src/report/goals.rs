@@ -1,6 +1,6 @@
 //! The goals of the comparison, and how often they are missed.
 
-use super::tables::{Echo, Measured, ratio};
+use super::tables::{Measured, ratio};
 use crate::load::Load;
 
 /// Ratios nearer to 1 than this are ties.
@@ -9,9 +9,8 @@ const TIE: f64 = 0.03;
 /// A goal, and how many of its ratios meet it.
 pub struct Goal {
     pub says: String,
+    /// The highest ratio that meets it.
     limit: f64,
-    /// Whether `limit` is a minimum. Otherwise it is a maximum.
-    least: bool,
     pub met: usize,
     pub of: usize,
     /// The worst ratio, and its load.
@@ -19,16 +18,15 @@ pub struct Goal {
 }
 
 impl Goal {
-    fn new(says: impl Into<String>, least: bool, limit: f64) -> Self {
-        Self { says: says.into(), limit, least, met: 0, of: 0, worst: None }
+    fn new(says: impl Into<String>, limit: f64) -> Self {
+        Self { says: says.into(), limit, met: 0, of: 0, worst: None }
     }
 
     fn see(&mut self, ratio: Option<f64>, load: String) {
         let Some(ratio) = ratio else { return };
-        let worse = |than| if self.least { ratio < than } else { ratio > than };
         self.of += 1;
-        self.met += usize::from(!worse(self.limit));
-        if self.worst.as_ref().is_none_or(|(worst, _)| worse(*worst)) {
+        self.met += usize::from(ratio <= self.limit);
+        if self.worst.as_ref().is_none_or(|(worst, _)| ratio > *worst) {
             self.worst = Some((ratio, load));
         }
     }
@@ -38,7 +36,7 @@ impl Goal {
 pub fn judged(measured: &Measured) -> Vec<Goal> {
     let mut goals = Vec::new();
     let mut time = |says: String, ours: &[&str], theirs| {
-        let mut goal = Goal::new(says, false, 1.0 + TIE);
+        let mut goal = Goal::new(says, 1.0 + TIE);
         for (load, rounds) in &measured.times {
             for way in ours {
                 let words = way.trim_start_matches("mmsg ");
@@ -56,33 +54,20 @@ pub fn judged(measured: &Measured) -> Vec<Goal> {
     let says = "the same from separate payloads, which quinn-udp's caller copies together".into();
     time(says, &["mmsg list", "mmsg send_each", "mmsg queue", "mmsg gathered"], "quinn-udp copied");
 
-    let mut xnet = Goal::new("at most 0.70 of golang.org/x/net's time", false, 0.70);
+    let mut xnet = Goal::new("at most 0.70 of golang.org/x/net's time", 0.70);
     for row in &measured.xnet {
         if ["mmsg RecvMsg", "mmsg RecvBatch"].contains(&&*row.way) {
             let words = row.way.trim_start_matches("mmsg ");
             xnet.see(Some(row.ratio), format!("{words}, batch of {}, 15 B", row.batch));
         }
     }
-    let says = "echo server, single datagrams: 1.3 times the rate of std and tokio";
-    let mut single = Goal::new(says, true, 1.3);
-    let says = "echo server, GSO batches, with `Offload`: 4 times their rate";
-    let mut batches = Goal::new(says, true, 4.0);
-    for (echo, rounds) in &measured.echo {
-        for theirs in ["std", "tokio"] {
-            let words = format!("beside {theirs}, {}", place(echo));
-            match &*echo.load {
-                "GSO" => batches.see(ratio(rounds, "mmsg Offload", theirs), words),
-                _ => single.see(ratio(rounds, "mmsg", theirs), words),
-            }
-        }
-    }
-    let mut allocations = Goal::new("no allocation", false, 0.0);
+    let mut allocations = Goal::new("no allocation", 0.0);
     for (load, ways) in &measured.allocations {
         for (way, n) in ways.iter().filter(|(way, _)| way.starts_with("mmsg")) {
             allocations.see(Some(*n), format!("{way}, {}", title(load)));
         }
     }
-    goals.extend([xnet, single, batches, allocations]);
+    goals.extend([xnet, allocations]);
     goals.retain(|goal| goal.of > 0);
     goals
 }
@@ -97,11 +82,4 @@ fn title(load: &Load) -> String {
         "idle" => format!("{each} waiting of {slots}, {payload} B{meta}"),
         _ => format!("batch of {each}, {payload} B{meta}"),
     }
-}
-
-fn place(echo: &Echo) -> String {
-    let Echo { net, load, threads } = echo;
-    let load = if load == "GSO" { "GSO batches" } else { "single datagrams" };
-    let threads = if *threads == 1 { "1 thread".into() } else { format!("{threads} threads") };
-    format!("{net}, {load}, {threads}")
 }

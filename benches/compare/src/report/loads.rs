@@ -1,6 +1,6 @@
 //! The loads in the page's first table and in its chart.
 
-use super::tables::{Echo, Measured, middle, ratio};
+use super::tables::{Measured, middle, ratio};
 use crate::load::Load;
 
 /// The ways shown beside std, with their labels.
@@ -43,16 +43,16 @@ pub fn all(measured: &Measured) -> Vec<Row> {
         let speed_ups = SHOWN.iter().map(|(way, _)| ratio(rounds, "std", way)).collect();
         Some(Row { name, by_std: middle(rounds, "std"), speed_ups })
     };
-    let echo = |(load, name)| {
-        let is_it = |echo: &Echo| (&*echo.net, &*echo.load, echo.threads) == ("loopback", load, 1);
-        let (_, rounds) = measured.echo.iter().find(|(echo, _)| is_it(echo))?;
-        let ours = |way: &str| ratio(rounds, way, "std");
-        Some(Row {
-            name,
-            by_std: middle(rounds, "std").map(|rate| 1e9 / rate),
-            speed_ups: vec![None, None, ours("mmsg"), None, ours("mmsg Offload")],
-        })
+    let echo = |(load, name): (&str, _)| {
+        let ns = |way: &str| {
+            let is_it = |row: &&Vec<String>| row[..3] == ["blocking", load, way];
+            measured.echo.iter().find(is_it)?[3].parse::<f64>().ok()
+        };
+        let ours = |way| Some(ns("std")? / ns(way)?);
+        let speed_ups = vec![None, None, ours("mmsg"), None, ours("mmsg Offload")];
+        Some(Row { name, by_std: Some(ns("std")?), speed_ups })
     };
-    let echoes = [("single", "echo"), ("GSO", "echo, GSO")].into_iter().filter_map(echo);
+    let echoes = [("64 in flight", "echo"), ("512 in flight by GSO", "echo, GSO")];
+    let echoes = echoes.into_iter().filter_map(echo);
     NAMED.into_iter().filter_map(row).chain(echoes).collect()
 }

@@ -28,7 +28,7 @@ pub fn text(measured: &Measured, goals: &[Goal]) -> String {
     let head = ["goal", "met", "worst ratio", "worst load"];
     let caption = "Comparisons that meet each goal, and the worst ratio";
     fill(&mut page, "goals", &table(caption, &head, rows));
-    fill(&mut page, "tokio", &on_tokio(measured));
+    fill(&mut page, "tokio", &echoed(measured));
     fill(&mut page, "run", &about(measured));
     page
 }
@@ -41,20 +41,14 @@ fn fill(page: &mut String, name: &str, part: &str) {
     page.replace_range(start..end, &format!("\n\n{part}\n"));
 }
 
-/// Servers with few datagrams in flight.
-fn on_tokio(measured: &Measured) -> String {
-    if measured.tokio.is_empty() {
-        return "Not measured in this run.\n".into();
-    }
+/// Echo servers.
+fn echoed(measured: &Measured) -> String {
     let mut last = String::new();
-    let rows = measured.tokio.iter().map(|row| {
-        let [runtime, sockets, in_flight, way, ns, calls, low, ratio, high] = &row[..] else {
-            panic!("{row:?} has nine fields")
+    let rows = measured.echo.iter().map(|row| {
+        let [runtime, load, way, ns, calls, low, ratio, high] = &row[..] else {
+            panic!("{row:?} has eight fields")
         };
-        let load = match &**sockets {
-            "1" => format!("{runtime}, {in_flight} in flight"),
-            _ => format!("{runtime}, {sockets} sockets with one each"),
-        };
+        let load = format!("{runtime}, {load}");
         // A load and what the others are compared with stand in its first row alone.
         let is_first = load != last;
         let ratio = if is_first { "1".into() } else { format!("{ratio} ({low} to {high})") };

@@ -7,14 +7,6 @@ use std::path::Path;
 
 use crate::load::Load;
 
-/// The network, load and number of threads of an echo server.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Echo {
-    pub net: String,
-    pub load: String,
-    pub threads: usize,
-}
-
 /// A way compared with golang.org/x/net at one batch size.
 pub struct XnetRow {
     pub batch: usize,
@@ -33,11 +25,9 @@ pub struct Measured {
     pub times: BTreeMap<Load, Rounds>,
     /// Allocations per datagram.
     pub allocations: BTreeMap<Load, BTreeMap<String, f64>>,
-    /// Echoed datagrams per second of the server's CPU time.
-    pub echo: BTreeMap<Echo, Rounds>,
     pub xnet: Vec<XnetRow>,
-    /// Servers on tokio: the cells of each row.
-    pub tokio: Vec<Vec<String>>,
+    /// Echo servers: the cells of each row.
+    pub echo: Vec<Vec<String>>,
 }
 
 /// The rows of a table, without its header.
@@ -93,8 +83,7 @@ impl Measured {
             let [datagrams, allocations]: [f64; 2] = [number(&row, 7)?, number(&row, 8)?];
             ways.insert(number(&row, 6)?, allocations / datagrams);
         }
-        measured.read_echo(folder)?;
-        measured.tokio = rows_if_any(folder, "tokio.csv")?;
+        measured.echo = rows(folder, "echo.csv")?;
         for row in rows_if_any(folder, "xnet.csv")? {
             measured.xnet.push(XnetRow {
                 batch: number(&row, 0)?,
@@ -103,17 +92,6 @@ impl Measured {
             });
         }
         Ok(measured)
-    }
-
-    fn read_echo(&mut self, folder: &Path) -> io::Result<()> {
-        for row in rows(folder, "echo.csv")? {
-            let echo =
-                Echo { net: number(&row, 0)?, load: number(&row, 1)?, threads: number(&row, 2)? };
-            let [datagrams, cpu]: [f64; 2] = [number(&row, 5)?, number(&row, 7)?];
-            let ways = self.echo.entry(echo).or_default();
-            ways.entry(number(&row, 3)?).or_default().push(datagrams / (cpu / 1e9));
-        }
-        Ok(())
     }
 }
 

@@ -15,7 +15,6 @@ use tokio::io::Interest;
 
 use super::calls;
 use crate::child::Server;
-use crate::echo::server::{self, by_std};
 use crate::load::{COALESCED_LEN, SLOT_LEN};
 
 /// Messages of a receive.
@@ -57,7 +56,7 @@ pub fn ways(flavor: Flavor, sockets: usize) -> Vec<&'static str> {
 
 /// Starts the server of one way.
 pub fn start(way: &'static str, flavor: Flavor, sockets: usize) -> io::Result<Server> {
-    Server::start(way, &["serve-on-tokio", way, flavor.name(), &sockets.to_string()], sockets)
+    Server::start(way, &["serve", way, flavor.name(), &sockets.to_string()], sockets)
 }
 
 /// The server's side: serves until stdin closes, and answers each line with the number of its calls.
@@ -66,7 +65,7 @@ pub fn main(way: &str, flavor: &str, sockets: usize) -> io::Result<()> {
     raise_open_files(sockets as u64 + 100)?;
     let bind = |_| {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
-        mmsg::options::set_recv_buffer(&socket, 1 << 20)?;
+        mmsg::options::set_recv_buffer(&socket, 8 << 20)?;
         Ok(socket)
     };
     let sockets = (0..sockets).map(bind).collect::<io::Result<Vec<_>>>()?;
@@ -235,15 +234,32 @@ async fn by_one_batch(socket: UdpSocket) -> io::Result<Infallible> {
     }
 }
 
+/// `recv_from` and `send_to`, one after the other.
+fn by_std(socket: UdpSocket) -> io::Result<Infallible> {
+    let mut buffer = vec![0; SLOT_LEN];
+    loop {
+        let (len, from) = socket.recv_from(&mut buffer)?;
+        socket.send_to(&buffer[..len], from)?;
+    }
+}
+
+/// The documentation's server: receives a batch and sends it back from the same memory.
+fn by_thread(socket: &impl BatchSocket, mut batch: RecvBatch) -> io::Result<Infallible> {
+    loop {
+        socket.recv_into(&mut batch)?;
+        let replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
+        socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    }
+}
+
 fn blocking(way: &str, sockets: Vec<UdpSocket>) -> io::Result<Infallible> {
     let socket = sockets.into_iter().next().ok_or(io::ErrorKind::InvalidInput)?;
     match way {
         "std" => by_std(socket),
-        "mmsg" => server::in_batches(&socket, RecvBatch::new(SLOTS, SLOT_LEN)),
-        "mmsg Offload" => server::in_batches(
-            &Offload::new(socket)?,
-            RecvBatch::new(COALESCED_SLOTS, COALESCED_LEN),
-        ),
+        "mmsg" => by_thread(&socket, RecvBatch::new(SLOTS, SLOT_LEN)),
+        "mmsg Offload" => {
+            by_thread(&Offload::new(socket)?, RecvBatch::new(COALESCED_SLOTS, COALESCED_LEN))
+        }
         _ => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
