@@ -249,13 +249,13 @@ fn gro_stays_off_on_a_socket_with_a_filter() {
     let (receiver, sent) = (udp4(), numbered(20, 500));
     attach_classic(&receiver);
     let receiver = Offload::new(receiver).expect("a UDP socket");
-    assert!(!receiver.gro() && receiver.gso());
+    assert!(!receiver.state().gro() && receiver.state().gso());
     send(&sender, addr(receiver.get_ref()), &sent);
     check_received(&receiver, &mut RecvBatch::new(64, 1_500), &sent);
 
     let receiver = udp4();
     match attach_ebpf(&receiver) {
-        Ok(()) => assert!(!Offload::new(receiver).expect("a UDP socket").gro()),
+        Ok(()) => assert!(!Offload::new(receiver).expect("a UDP socket").state().gro()),
         Err(error) => skip(name, format_args!("no eBPF program: {error}")),
     }
 }
