@@ -162,19 +162,19 @@ pub(crate) fn v4_rules() -> Option<V4Rules> {
     V4_RULES.get()
 }
 
-#[cfg(all(test, unix, feature = "tokio"))]
-thread_local!(static REFUSES_SENDS: Cell<bool> = const { Cell::new(false) });
+#[cfg(all(test, unix))]
+thread_local!(static IS_OTHER_UNIX: Cell<bool> = const { Cell::new(false) });
 
-/// Makes sockets of this thread stay writable when they refuse a send, as on OpenBSD and macOS.
-#[cfg(all(test, unix, feature = "tokio"))]
-pub(crate) fn set_refuses_sends(on: bool) {
-    REFUSES_SENDS.set(on);
+/// Makes the library expect of this thread's sockets what other kernels than Linux do.
+#[cfg(all(test, unix))]
+pub(crate) fn set_other_unix(on: bool) {
+    IS_OTHER_UNIX.set(on);
 }
 
-/// Whether they do.
-#[cfg(all(test, unix, feature = "tokio"))]
-pub(super) fn refuses_sends() -> bool {
-    REFUSES_SENDS.get()
+/// Whether it does.
+#[cfg(all(test, unix))]
+pub(super) fn is_other_unix() -> bool {
+    IS_OTHER_UNIX.get()
 }
 
 #[cfg(test)]

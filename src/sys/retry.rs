@@ -141,6 +141,10 @@ fn recv_once(
     prepared: &mut PreparedRecvs<'_>,
     flags: Flags,
 ) -> io::Result<Received> {
+    #[cfg(unix)]
+    if native::is_other_unix() && !prepared.has_space() {
+        native::wait_for_message(socket, flags)?;
+    }
     #[cfg_attr(not(mmsg_calls), allow(unused_mut))]
     let mut len = prepared.as_slice().len();
     #[cfg(mmsg_calls)]
@@ -182,6 +186,11 @@ pub(crate) fn send(
     let Some(first) = prepared.as_slice().first() else { return Ok(0) };
     let has_dest = first.name_len() > 0;
     send_once(socket, &mut prepared, flags).or_else(|error| {
+        #[cfg(unix)]
+        let error = match native::until_space(socket, &mut prepared, flags, error, send_once) {
+            Err(error) => error,
+            sent => return sent,
+        };
         let (mut was_asked, mut was_rejected) = (false, false);
         let unrelated = |prepared: &PreparedSends<'_>, error: &io::Error| {
             let is_too_big = error.raw_os_error() == Some(numbers::EMSGSIZE);

@@ -190,3 +190,38 @@ fn a_receive_says_whether_its_last_system_call_drained_the_socket() {
         fault::finish();
     }
 }
+
+/// Other kernels than Linux return at once from such a receive, with what a shutdown looks like.
+#[cfg(has_descriptors)]
+#[test]
+fn a_receive_without_space_waits_for_a_message() {
+    fault::set_other_unix(true);
+    for backend in BACKENDS {
+        backend.make_process_default().expect("the platform has it");
+        let (near, timeout) = (socket(), Duration::from_millis(20));
+        let receive =
+            || near.recv_batch(&mut [RecvMsg::scatter(&mut []), RecvMsg::new(&mut [0; 4])]);
+        let finds_nothing = || {
+            fault::script([]);
+            assert_eq!(receive().expect_err("nothing is there").kind(), io::ErrorKind::WouldBlock);
+            // A call would return at once.
+            assert_eq!(fault::log(), []);
+        };
+        near.set_read_timeout(Some(timeout)).expect("a timeout");
+        let start = std::time::Instant::now();
+        finds_nothing();
+        assert!(start.elapsed() >= timeout);
+        near.set_nonblocking(true).expect("an open socket");
+        finds_nothing();
+        near.set_nonblocking(false).expect("an open socket");
+        near.set_read_timeout(None).expect("no timeout");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(timeout);
+                near.send_to(b"late", addr(&near)).expect("loopback takes it");
+            });
+            assert_eq!(receive().expect("it arrives"), 1);
+        });
+    }
+    fault::set_other_unix(false);
+}

@@ -1,4 +1,8 @@
-//! On macOS a message would wait for ever if its payload fits the send buffer, but not together with its control data.
+//! Sends without space on other kernels than Linux. On macOS a message would wait for ever if its payload fits the send
+//! buffer, but not together with its control data. A full Unix peer is ENOBUFS on the BSDs and Apple's systems.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Instant;
 
 use super::*;
 use crate::errors::is_too_big;
@@ -70,4 +74,72 @@ fn would_block_is_an_error_where_it_would_be_for_ever() {
         assert!(is_too_big(&send(near, far, 1_199)));
         assert_eq!(send(near, far, 1_100).kind(), io::ErrorKind::WouldBlock);
     });
+}
+
+/// Runs a test with a Unix socket whose peer is full for `refusals` calls. Returns how many calls were made.
+fn with_full_peer(refusals: usize, test: impl Fn(&UnixDatagram)) -> usize {
+    let (near, _far) = UnixDatagram::pair().expect("a pair");
+    let calls = [Call::SendMmsg, Call::SendMsg];
+    fault::set_other_unix(true);
+    fault::script(
+        calls
+            .into_iter()
+            .flat_map(|call| std::iter::repeat_n((call, Fate::Fail(errno::ENOBUFS)), refusals)),
+    );
+    test(&near);
+    fault::set_other_unix(false);
+    let made = fault::log().len();
+    fault::script([]);
+    made
+}
+
+/// As a client of the system's log needs it. FreeBSD's syslog(3) also asks again.
+#[test]
+fn a_full_unix_peer_is_waited_for_and_is_no_error_of_a_message() {
+    const MSG: SendMsg<'static> = SendMsg::new(b"<13>text");
+    for (backend, count) in BACKENDS.into_iter().flat_map(|backend| [(backend, 1), (backend, 3)]) {
+        backend.make_process_default().expect("the platform has it");
+        let each = |near: &UnixDatagram| {
+            near.send_each(&[MSG; 3][..count], |i, error| panic!("{i}: {error}"))
+        };
+        let waited = with_full_peer(4, |near| assert_eq!(each(near).expect("it waits"), count));
+        assert!((5..=8).contains(&waited), "{waited} calls");
+        // Neither does a timeout make it an error of the message.
+        let is_full = |near: &UnixDatagram| {
+            assert_eq!(each(near).expect_err("it is full").kind(), io::ErrorKind::WouldBlock)
+        };
+        let timed = with_full_peer(10_000, |near| {
+            let timeout = Duration::from_millis(20);
+            near.set_write_timeout(Some(timeout)).expect("a timeout");
+            let start = Instant::now();
+            is_full(near);
+            assert!(start.elapsed() >= timeout);
+        });
+        assert!((2..=21).contains(&timed), "{timed} calls");
+        let at_once = with_full_peer(1, |near| {
+            near.set_nonblocking(true).expect("an open socket");
+            is_full(near);
+        });
+        assert_eq!(at_once, 1);
+    }
+}
+
+/// A receiver with a small buffer would never take it.
+#[test]
+fn a_message_that_may_never_fit_a_unix_peer_fails() {
+    let no_buffers = |error: io::Error| error.raw_os_error() == Some(errno::ENOBUFS);
+    let long = with_full_peer(1, |near| {
+        assert!(no_buffers(near.send_batch(&[SendMsg::new(&[0; 4_000])]).unwrap_err()));
+    });
+    let narrow = with_full_peer(1, |near| {
+        fault::set_send_buffer(Some(2_048));
+        assert!(no_buffers(near.send_batch(&[SendMsg::new(&[0; 2_048])]).unwrap_err()));
+        fault::set_send_buffer(None);
+    });
+    // On other sockets it may be the queue of an interface.
+    let internet = with_full_peer(1, |_| {
+        let near = socket();
+        assert!(no_buffers(near.send_batch(&[SendMsg::to(addr(&near), b"x")]).unwrap_err()));
+    });
+    assert_eq!([long, narrow, internet], [1; 3]);
 }

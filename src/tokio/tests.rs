@@ -44,7 +44,7 @@ fn at_once<T>(future: impl Future<Output = io::Result<T>>) -> Result<T, Option<i
 fn a_send_refused_by_a_writable_socket_is_made_again() {
     with_ready_socket(async |socket, addr| {
         let socket = std::sync::Arc::new(socket);
-        fault::set_refuses_sends(true);
+        fault::set_other_unix(true);
         let msgs = [SendMsg::to(addr, b"one"), SendMsg::to(addr, b"two")];
         let mut queue = SendQueue::new(1_000);
         let refuse = |queue: &mut SendQueue| {
@@ -70,7 +70,7 @@ fn a_send_refused_by_a_writable_socket_is_made_again() {
             assert_eq!(sent.await.expect("it is made again").expect("both are sent"), 2, "{way}");
             assert_eq!(fault::finish().len(), 3, "{way}");
         }
-        fault::set_refuses_sends(false);
+        fault::set_other_unix(false);
     });
 }
 

@@ -196,6 +196,14 @@ impl<'h> PreparedRecvs<'h> {
         self.headers
     }
 
+    /// Whether the first header has a buffer with space.
+    #[cfg(unix)]
+    pub(in crate::sys) fn has_space(&self) -> bool {
+        let (first, count) = self.headers.first().map_or((ptr::null(), 0), Header::buffers);
+        // SAFETY: by the invariant `first` points at `count` buffers.
+        (0..count).any(|i| unsafe { (*first.add(i)).len() } > 0)
+    }
+
     /// For the system call.
     #[inline]
     pub(in crate::sys) fn as_mut_ptr(&mut self) -> *mut Header {

@@ -5,7 +5,6 @@ mod cmsg;
 mod fds;
 pub(super) mod header;
 pub(super) mod icmp;
-#[cfg(any(target_vendor = "apple", test, fuzzing))]
 mod send_space;
 mod socket;
 mod system;
@@ -14,6 +13,7 @@ pub(super) use cmsg::{CMSG_ALIGN, CMSG_DATA_OFFSET, CMSG_LEN_BYTES};
 pub(crate) use cmsg::{
     MICROSECONDS_LEN, is_about_the_option, option, option_bytes, set_option_bytes,
 };
+pub(super) use send_space::until_space;
 pub use socket::AsSocket;
 pub(crate) use socket::{
     BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, has_filter,
@@ -23,3 +23,4 @@ pub(super) use socket::{is_inet, waits};
 pub(crate) use system::{clock_time, kernel_release, wait_readable};
 #[cfg(feature = "tokio")]
 pub(crate) use system::{has_error, has_space, stays_writable};
+pub(super) use system::{is_other_unix, wait_for_message};

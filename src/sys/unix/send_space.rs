@@ -1,22 +1,33 @@
-//! macOS: sends that would block for ever become EMSGSIZE.
+//! What other kernels than Linux say of a send without space, in Linux' words.
 //!
-//! XNU (`sosendcheck` in bsd/kern/uipc_socket.c) rejects a datagram whose payload exceeds the send buffer, but waits for
-//! space for payload and control data together. If only the payload fits, the call waits for ever, or returns
-//! `EWOULDBLOCK` for ever: the buffer is empty already. Tests imitate that.
+//! On macOS, sends that would block for ever become EMSGSIZE. XNU (`sosendcheck` in bsd/kern/uipc_socket.c) rejects a
+//! datagram whose payload exceeds the send buffer, but waits for space for payload and control data together. If only the
+//! payload fits, the call waits for ever, or returns `EWOULDBLOCK` for ever: the buffer is empty already. Tests imitate that.
+//!
+//! On the BSDs and Apple's systems a send on a Unix socket does not wait for space in the receiver's queue, but fails with
+//! ENOBUFS (`uipc_sosend_dgram` in FreeBSD's sys/kern/uipc_usrreq.c). A short message waits nevertheless. A longer one may
+//! exceed the receiver's whole buffer, whose size the sender does not know.
+
+#![cfg_attr(not(target_vendor = "apple"), allow(dead_code))] // `send` is macOS's.
 
 use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
 use super::header::{Buffer, Header};
-use super::socket::BorrowedSocket;
+use super::socket::{BorrowedSocket, is_inet, waits};
+use super::system::is_other_unix;
+use crate::sys::addr::NAME_LEN;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault;
+use crate::sys::flags::Flags;
 use crate::sys::headers::PreparedSends;
 use crate::sys::numbers;
 
-/// Messages up to this length are not checked before the call: hardly any buffer is smaller, and reading its size takes a
-/// tenth of the time of a send.
+/// Messages up to this length are not checked before the call, and wait for space in a queue: hardly any buffer is smaller.
+/// Reading its size takes a tenth of the time of a send.
 const MAX_UNCHECKED: usize = 2_048;
 
 /// Sends message `i` by `call`.
@@ -47,6 +58,41 @@ pub(super) fn send(
     })
 }
 
+/// Makes `call` again, each millisecond while the socket would wait, if `error` says that the receiver's queue is full.
+///
+/// # Errors
+///
+/// `EAGAIN` if the socket does not wait, or no longer; else the last error.
+#[cold]
+pub(crate) fn until_space(
+    socket: BorrowedSocket<'_>,
+    prepared: &mut PreparedSends<'_>,
+    flags: Flags,
+    mut error: io::Error,
+    call: impl Fn(BorrowedSocket<'_>, &mut PreparedSends<'_>, Flags) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let is_full = |error: &io::Error| error.raw_os_error() == Some(libc::ENOBUFS);
+    if !is_other_unix() || !is_full(&error) || is_inet(socket) {
+        return Err(error);
+    }
+    // FreeBSD 14 queues a connected sender's messages in its own buffer, with its address.
+    let len = prepared.buffers(0).iter().map(Buffer::len).sum::<usize>();
+    let fits = len <= MAX_UNCHECKED && !never_fits(socket, len + NAME_LEN);
+    let waits = !flags.contains(Flags::DONT_WAIT) && waits(socket) != Some(false);
+    let (start, timeout) = (Instant::now(), SockRef::from(&socket).write_timeout()?);
+    while fits && is_full(&error) {
+        if !waits || timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
+            return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+        }
+        thread::sleep(Duration::from_millis(1));
+        match call(socket, prepared, flags) {
+            Err(next) => error = next,
+            sent => return sent,
+        }
+    }
+    Err(error)
+}
+
 /// Whether `len` bytes exceed the whole send buffer.
 #[cold]
 fn never_fits(socket: BorrowedSocket<'_>, len: usize) -> bool {
@@ -54,6 +100,5 @@ fn never_fits(socket: BorrowedSocket<'_>, len: usize) -> bool {
     if let Some(size) = fault::send_buffer() {
         return len > size;
     }
-    cfg!(target_vendor = "apple")
-        && SockRef::from(&socket).send_buffer_size().is_ok_and(|size| len > size)
+    is_other_unix() && SockRef::from(&socket).send_buffer_size().is_ok_and(|size| len > size)
 }

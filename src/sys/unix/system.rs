@@ -10,6 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use libc::{c_int, c_short};
+use socket2::SockRef;
+
+use super::socket::waits;
+use crate::sys::flags::Flags;
 
 /// Reads a clock: the time since its epoch.
 pub(crate) fn clock_time(clock: i32) -> io::Result<Duration> {
@@ -55,11 +59,17 @@ pub(crate) fn has_space(socket: BorrowedFd<'_>) -> bool {
 /// another thread sends (`sblock` in sys/kern/uipc_socket2.c), macOS for a content filter. Linux does not.
 #[cfg(feature = "tokio")]
 pub(crate) fn stays_writable(socket: BorrowedFd<'_>) -> bool {
+    is_other_unix() && has_space(socket)
+}
+
+/// Whether the kernel is not Linux.
+#[inline]
+pub(crate) fn is_other_unix() -> bool {
     #[cfg(test)]
-    if crate::sys::fault::refuses_sends() {
+    if crate::sys::fault::is_other_unix() {
         return true;
     }
-    !cfg!(linux_like) && has_space(socket)
+    cfg!(not(linux_like))
 }
 
 /// Waits until the socket is readable, a signal comes or `timeout` passes, rounded up to milliseconds. Returns false if the
@@ -69,8 +79,7 @@ pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration, again: bo
     const SHUT_DOWN: c_short = libc::POLLRDHUP | libc::POLLHUP;
     #[cfg(not(linux_like))]
     const SHUT_DOWN: c_short = libc::POLLHUP;
-    let millis = timeout.as_nanos().div_ceil(1_000_000).min(c_int::MAX as u128) as c_int;
-    match poll(socket, libc::POLLIN | SHUT_DOWN, millis) {
+    match poll(socket, libc::POLLIN | SHUT_DOWN, millis(timeout)) {
         Ok(ready) if ready & SHUT_DOWN != 0 => return false,
         Ok(ready) if ready & libc::POLLIN != 0 && !again || ready == 0 => {}
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -81,7 +90,29 @@ pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration, again: bo
     true
 }
 
-/// Waits for events, at most `millis`, and returns them.
+/// Waits for a message as a receive would. Without buffer space the receives of other kernels than Linux do not wait: they
+/// return at once, as after a shutdown (`uio_resid` in `soreceive_dgram` in FreeBSD's sys/kern/uipc_socket.c).
+///
+/// # Errors
+///
+/// Those of a receive that finds nothing.
+#[cold]
+pub(crate) fn wait_for_message(socket: BorrowedFd<'_>, flags: Flags) -> io::Result<()> {
+    let does_wait = !flags.contains(Flags::DONT_WAIT) && waits(socket) != Some(false);
+    let timeout = SockRef::from(&socket).read_timeout()?;
+    let limit = if does_wait { timeout.map_or(-1, millis) } else { 0 };
+    match poll(socket, libc::POLLIN, limit)? {
+        0 => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
+        _ => Ok(()),
+    }
+}
+
+/// In milliseconds, rounded up.
+fn millis(time: Duration) -> c_int {
+    time.as_nanos().div_ceil(1_000_000).min(c_int::MAX as u128) as c_int
+}
+
+/// Waits for events, at most `millis` if that is not negative, and returns them.
 fn poll(socket: BorrowedFd<'_>, events: c_short, millis: c_int) -> io::Result<c_short> {
     let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
     // SAFETY: `poll` is one writable pollfd.
