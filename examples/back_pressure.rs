@@ -8,6 +8,7 @@
 //! receiver reads nothing until the queue has overflowed ten times, then everything. The last line printed says
 //! how many datagrams arrived in order, and that 0 are left in the queue.
 
+#[macro_use]
 mod common;
 
 #[cfg(unix)]

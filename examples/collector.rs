@@ -8,6 +8,7 @@
 //! its own reads the kernel's count of dropped datagrams, as a metric: it is right also while nothing arrives. Here 250
 //! datagrams wait at the start.
 
+#[macro_use]
 mod common;
 
 use std::io;

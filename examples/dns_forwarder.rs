@@ -9,6 +9,7 @@
 //! answers over 4,096 are dropped. A made-up resolver answers 200 questions, and the program prints "200 questions answered
 //! under the IDs they were asked by".
 
+#[macro_use]
 mod common;
 
 use std::hash::{BuildHasher, RandomState};

@@ -9,6 +9,7 @@
 //! address gets 8 bytes for each 9. A token expires within two minutes, since an address may get another owner.
 //! 32 players move for 10 ticks, and the program prints "320 states for 32 players".
 
+#[macro_use]
 mod common;
 
 use std::collections::HashMap;

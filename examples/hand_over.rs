@@ -9,6 +9,7 @@
 //! counts what it receives. 2,000 datagrams come before the workers start, 20,000 while two workers run; the last
 //! line printed says that processed and dropped datagrams add up to 21,984.
 
+#[macro_use]
 mod common;
 
 use std::io;

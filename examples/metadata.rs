@@ -7,6 +7,7 @@
 //! A server on all addresses prints the ECN bits, destination and age of two datagrams. It replies from the address
 //! that was asked, with ECN bits of its own. On Linux a line begins "marked: ECN Some(Ect0), to Some(127.0.0.1)".
 
+#[macro_use]
 mod common;
 
 use std::net::{Ipv4Addr, UdpSocket};

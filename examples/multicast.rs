@@ -9,6 +9,7 @@
 //! forged source would be flooded by all members: this one answers only questions from its own link, whose hop limit no
 //! router has lowered (RFC 5082). Two questions over loopback print "asked 239.255.77.7, answered by Some(127.0.0.1): here".
 
+#[macro_use]
 mod common;
 
 use std::io;

@@ -9,6 +9,7 @@
 //! datagram arrived, the error queue when one was sent. With an address the program is a server. Without, a client
 //! asks a server of its own four times and prints lines such as "offset -1.5 us, delay 3.5 us".
 
+#[macro_use]
 mod common;
 
 use std::io;

@@ -8,6 +8,7 @@
 //! after the kernel has rejected a batch, the same call sends single datagrams. Prints how many
 //! system calls each end made: 20 on Linux.
 
+#[macro_use]
 mod common;
 
 use std::net::UdpSocket;
@@ -27,7 +28,10 @@ fn main() -> common::Result {
     let mut batch = RecvBatch::for_gro(16);
     let mut received = 0u32;
     for part in payloads.chunks(50) {
-        sender.send_each(part.iter().map(|data| SendMsg::to(to, data)), |_, e| panic!("{e}"))?;
+        let mut failed = Ok(());
+        let msgs = part.iter().map(|data| SendMsg::to(to, data));
+        sender.send_each(msgs, |_, error| failed = Err(error))?;
+        failed?;
         let end = received + part.len() as u32;
         while received < end {
             receiver.recv_into(&mut batch)?;

@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+#[macro_use]
 mod common;
 
 pub fn echo(socket: &UdpSocket) -> io::Result<()> {

@@ -11,6 +11,7 @@ use mmsg::{Ancillary, RecvBatch, prelude::*};
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::{net::UdpSocket, time};
 
+#[macro_use]
 mod common;
 
 async fn echo(socket: &UdpSocket) -> io::Result<()> {

@@ -7,6 +7,7 @@
 //! The sequence number and source in an RTP header (RFC 3550) differ for each listener; the payload is the same.
 //! Sends 100 packets to each of 20 listeners, and prints "2000 packets heard" and the number of GSO batches.
 
+#[macro_use]
 mod common;
 
 use std::io::{self, IoSlice};
@@ -74,7 +75,9 @@ fn main() -> common::Result {
     let (mut sent, mut heard) = (0, 0);
     for _ in 0..10 {
         let packets = [SendMsg::to(socket.get_ref().local_addr()?, &[0x80; 1200]); 10];
-        speaker.send_each(packets, |_, error| eprintln!("speaker: {error}"))?;
+        let mut failed = Ok(());
+        speaker.send_each(packets, |_, error| failed = Err(error))?;
+        failed?;
         let before = sent;
         while sent < before + 10 * ears.len() {
             socket.recv_into(&mut batch)?;

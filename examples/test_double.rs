@@ -7,6 +7,7 @@
 //! A test double implements two methods; the trait provides the others. This one accepts three messages and then
 //! fails, which no real socket does on demand. Prints "five sent, one failed: [192.0.2.1:4]".
 
+#[macro_use]
 mod common;
 
 use std::cell::RefCell;

@@ -14,6 +14,7 @@
 //! Left out: names, several probes per hop, routers that quote no payload, destinations where somebody listens on the port.
 //! Three probes leave at once, since hosts limit the ICMP errors that they send to a peer: Linux to six, then one per second.
 
+#[macro_use]
 mod common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -8,6 +8,7 @@
 //! authenticates frames and rejects old counters; this one passes on whatever a stranger sends. It sends 1,000 datagrams
 //! through both ends with GSO and GRO, and prints "1000 datagrams came through whole".
 
+#[macro_use]
 mod common;
 
 use std::io;
@@ -77,7 +78,10 @@ fn main() -> common::Result {
     let datagrams: Vec<_> = (0..1000u32).map(|i| i.to_be_bytes().repeat(300)).collect();
     let mut left = datagrams.iter().map(|datagram| &datagram[..]);
     for burst in datagrams.chunks(20) {
-        client.send_each(burst.iter().map(|d| SendMsg::to(entry, d)), |_, e| panic!("{e}"))?;
+        let mut failed = Ok(());
+        let msgs = burst.iter().map(|d| SendMsg::to(entry, d));
+        client.send_each(msgs, |_, error| failed = Err(error))?;
+        failed?;
         let mut received = 0;
         while received < burst.len() {
             service.recv_into(&mut batch)?;

@@ -5,7 +5,9 @@
 #[path = "common/program.rs"]
 mod running;
 
-use running::{Program, find};
+use std::process::{Command, Stdio};
+
+use running::{Program, find, skip};
 
 /// The example's name, and texts of its output. On other systems than Linux some print that they need Linux.
 const EXAMPLES: [(&str, &[&str], bool); 14] = [
@@ -41,5 +43,34 @@ fn each_example_prints_what_it_promises() {
         assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{name}: {ended:#?}");
         let out = ended.out.join("\n");
         assert!(texts.iter().all(|text| out.contains(text)), "{name}: {texts:?}: {out}");
+    }
+}
+
+/// With `lo` down: a line and status 1, unless the example needs no network. A panic would be status 101.
+#[cfg(target_os = "linux")]
+#[test]
+fn examples_without_a_network_end_with_a_line() {
+    let made = Command::new("unshare").args(["-rn", "true"]).output();
+    if !made.is_ok_and(|output| output.status.success()) {
+        return skip("examples_without_a_network_end_with_a_line", "no network namespace");
+    }
+    for (name, ..) in EXAMPLES {
+        let Some(path) = find(name) else { continue };
+        let ended = Program::start("unshare", ["-rn".as_ref(), path.as_os_str()]).wait();
+        let is_line = matches!(&ended.err[..], [line] if line.starts_with("Error: "));
+        let needs_none = ["back_pressure", "test_double"].contains(&name);
+        let expected = if needs_none { (Some(0), false) } else { (Some(1), true) };
+        assert_eq!((ended.status, is_line), expected, "{name}: {ended:#?}");
+    }
+}
+
+/// As in `example | head -1`.
+#[test]
+fn examples_go_on_when_nobody_reads() {
+    for (name, ..) in EXAMPLES {
+        let Some(path) = find(name) else { continue };
+        let mut child = Command::new(path).stdout(Stdio::piped()).spawn().expect("it starts");
+        drop(child.stdout.take());
+        assert_eq!(child.wait().expect("it ends").code(), Some(0), "{name}");
     }
 }

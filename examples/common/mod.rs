@@ -1,10 +1,26 @@
-//! The command line of the examples, and how they end. A larger program takes a crate for this, such as clap.
+//! The command line of the examples, how they print, and how they end. A larger program takes a crate for this, such as clap.
 
 // Each example uses only a part.
-#![allow(dead_code)]
+#![allow(dead_code, unused_macros)]
 
 use std::fmt::{self, Debug, Display};
 use std::str::FromStr;
+
+/// Unlike std's, goes on when nobody reads any more.
+macro_rules! println {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
+/// Unlike std's, goes on when nobody reads any more.
+macro_rules! eprintln {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
 
 /// What an example's `main` returns. An error ends it with status 1 and a line.
 pub type Result = std::result::Result<(), Failure>;
