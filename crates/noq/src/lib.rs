@@ -23,14 +23,14 @@
 //!
 //! - If the system rejects a GSO batch, its datagrams are sent one by one in the same call. If the device cannot
 //!   segment at all, noq makes no batches for a minute, and then tries again.
-//! - GSO is off on the kernel releases that [damage batches](mmsg::offload::GsoStatus::OffByKernelRelease).
+//! - GSO is off on the kernel releases that [damage batches](mmsg::offload::GsoStatus).
 //! - QUIC treats a datagram that the system rejects as lost. [`Socket::failed`] counts such datagrams, and `tracing`
 //!   logs the error, at most once a minute.
 //! - A receive that fails ends no endpoint. While receives fail for long (`ENOMEM`), the endpoint tries again every 10 ms,
 //!   and `tracing` logs the error, at most once a minute.
 //! - Received datagrams have their ECN bits and destination address, if the system reports them. Sent datagrams have
 //!   the ECN bits and source address that noq asks for.
-//! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation::Probe)), so that noq finds
+//! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation)), so that noq finds
 //!   the path's MTU.
 //!
 //! To turn GSO or GRO off, or to send batches shorter than noq's ten datagrams, pass mmsg's

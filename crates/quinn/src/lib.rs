@@ -24,7 +24,7 @@
 //!
 //! - If the system rejects a GSO batch, its datagrams are sent one by one in the same call. If the device cannot
 //!   segment at all, quinn makes no batches for a minute, and then tries again.
-//! - GSO is off on the kernel releases that [damage batches](mmsg::offload::GsoStatus::OffByKernelRelease).
+//! - GSO is off on the kernel releases that [damage batches](mmsg::offload::GsoStatus).
 //! - QUIC treats a datagram that the system rejects as lost: it sends the contents again, or learns that the path does
 //!   not carry datagrams of this size. [`Socket::failed`] counts such datagrams, and `tracing` logs the error, at most
 //!   once a minute.
@@ -32,13 +32,13 @@
 //!   and `tracing` logs the error, at most once a minute.
 //! - Received datagrams have their ECN bits and destination address, if the system reports them. Sent datagrams have
 //!   the ECN bits and source address that quinn asks for.
-//! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation::Probe)), so that quinn finds
+//! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation)), so that quinn finds
 //!   the path's MTU.
 //!
 //! To turn GSO or GRO off, or to send batches shorter than quinn's ten datagrams, pass mmsg's
 //! [`OffloadBuilder`](mmsg::offload::OffloadBuilder).
 //! quinn's own `TransportConfig::enable_segmentation_offload(false)` turns GSO off for its connections; the socket's
-//! [`gso_status`](mmsg::offload::OffloadState::gso_status) then still says `On`.
+//! [`gso_status`](mmsg::offload::OffloadState) then still says `On`.
 //!
 //! ```
 //! use mmsg::Offload;

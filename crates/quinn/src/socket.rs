@@ -69,7 +69,7 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// An error outside of a tokio runtime; the errors of [`OffloadBuilder::build`]; else the system's error.
+    /// An error outside of a tokio runtime; the errors of [`OffloadBuilder`]; else the system's error.
     ///
     /// # Panics
     ///

@@ -1,5 +1,7 @@
 //! The tables of the page `docs/benchmarks.md`.
 
+use std::collections::BTreeMap;
+
 use super::goals::Goal;
 use super::loads::{self, Row, SHOWN};
 use super::markdown::{about, figure, or_dash, table};
@@ -41,22 +43,30 @@ fn fill(page: &mut String, name: &str, part: &str) {
     page.replace_range(start..end, &format!("\n\n{part}\n"));
 }
 
-/// Echo servers.
+/// Echo servers: a row for each load, which begins with the server that the others are compared with.
 fn echoed(measured: &Measured) -> String {
-    let mut last = String::new();
-    let rows = measured.echo.iter().map(|row| {
-        let [runtime, load, way, ns, calls, low, ratio, high] = &row[..] else {
+    let mut ways: Vec<&str> = Vec::new();
+    let mut loads: Vec<(String, &str, BTreeMap<&str, String>)> = Vec::new();
+    for row in &measured.echo {
+        let [runtime, load, way, ns, _calls, low, ratio, high] = &row[..] else {
             panic!("{row:?} has eight fields")
         };
         let load = format!("{runtime}, {load}");
-        // A load and what the others are compared with stand in its first row alone.
-        let is_first = load != last;
-        let ratio = if is_first { "1".into() } else { format!("{ratio} ({low} to {high})") };
-        let shown = if is_first { load.clone() } else { String::new() };
-        last = load;
-        vec![shown, way.clone(), ns.clone(), calls.clone(), ratio]
+        match loads.last_mut() {
+            Some((same, _, others)) if *same == load => {
+                others.insert(way, format!("{ratio} ({low} to {high})"));
+                if !ways.contains(&&**way) {
+                    ways.push(way);
+                }
+            }
+            _ => loads.push((load, ns, BTreeMap::new())),
+        }
+    }
+    let rows = loads.iter().map(|(load, ns, others)| {
+        let others = ways.iter().map(|way| others.get(way).map_or("–".into(), String::clone));
+        [load.clone(), ns.to_string()].into_iter().chain(others).collect()
     });
-    let head = ["load", "server", "ns", "calls", "beside the first"];
-    let caption = "The server's CPU time and system calls per datagram, and the ratio of its time";
+    let head: Vec<_> = ["load", "first, ns"].into_iter().chain(ways.iter().copied()).collect();
+    let caption = "The first server's CPU time per datagram, and the ratio of the others' to it";
     table(caption, &head, rows)
 }
