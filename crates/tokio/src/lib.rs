@@ -1,0 +1,67 @@
+//! tokio's [`UdpSocket`](tokio::net::UdpSocket) with batches underneath: one changed import.
+//!
+//! ```
+//! use mmsg_tokio::UdpSocket; // Before: use tokio::net::UdpSocket;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let socket = UdpSocket::bind("127.0.0.1:0").await?;
+//! # let client = UdpSocket::bind("127.0.0.1:0").await?;
+//! # client.send_to(b"hello", socket.local_addr()?).await?;
+//! let mut buf = [0; 1500];
+//! loop {
+//!     let (len, peer) = socket.recv_from(&mut buf).await?;
+//!     socket.send_to(&buf[..len], peer).await?;
+//! #   break;
+//! }
+//! # assert_eq!(client.recv(&mut buf).await?, 5);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it works
+//!
+//! A socket begins quiet: each call is one of tokio's socket. When it has received nine datagrams without once finding none, a
+//! burst, it turns GRO on and receives batches of up to 32 messages from then on, whose datagrams its calls hand out one by
+//! one. While a batch has more than four datagrams, sends are queued, and a task of the runtime, the flusher, sends what was
+//! queued in its turn, as GSO batches by destination.
+//!
+//! - On a `current_thread` runtime all tasks queue their datagrams. Outside of tasks, in `block_on`, datagrams are queued while
+//!   some of the batch are left, and the next send takes them with it.
+//! - On a `multi_thread` runtime the task that received last queues its datagrams. Other tasks, and `block_on`, send at once,
+//!   or behind what is queued: run the loop that receives and answers in a task (`tokio::spawn`).
+//!
+//! The datagrams to one destination leave in the order of their sends. Receives cost a unit of tokio's budget for each datagram.
+//! Queued datagrams cost none, and a task that finds the queue full yields.
+//!
+//! # What differs from tokio's socket
+//!
+//! - The errors of a queued datagram come later: from the next send to its destination, or from
+//!   [`take_error`](UdpSocket::take_error). The last errors of 64 destinations are kept, and
+//!   [`failed`](UdpSocket::failed) counts the datagrams. A payload over 32,000 bytes is never queued.
+//!   [`set_queue_bytes(0)`](UdpSocket::set_queue_bytes) turns the queue off.
+//! - Nothing runs after a `block_on`: before the program exits, [`flush`](UdpSocket::flush). Dropping the socket sends what the
+//!   kernel takes without waiting.
+//! - The datagrams of a batch are lost with the socket, even if the descriptor has been duplicated.
+//!   [`into_std`](UdpSocket::into_std) fails while some are left.
+//! - `try_io`, `async_io` and `Borrow` of tokio's socket are missing: the kernel may have no datagram while the socket is readable.
+//! - The runtime needs time enabled (`enable_all`): after an error, a sender sleeps until a full socket has space.
+//! - `MMSG_OFFLOAD=0` keeps each socket of the process quiet, [`stay_quiet`](UdpSocket::stay_quiet) one.
+//!
+//! Do not take it for a client with a socket for each query, which gains nothing; for a protocol that measures round trips to
+//! pace itself, as KCP does; for probing the path's MTU, which needs the error of each datagram.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod receive;
+mod send;
+mod shared;
+mod socket;
+mod sys;
+
+pub use socket::UdpSocket;
+
+/// The README's code, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,98 @@
+//! The datagrams that a socket has received and not yet handed out.
+
+use std::io;
+
+use mmsg::offload::OffloadState;
+use mmsg::{BatchSocket, Message, RecvBatch};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+/// Receives in a row that find a datagram at once: more are a burst.
+const BURST: u32 = 8;
+/// Messages in a batch. Each may be coalesced from 64 datagrams.
+const SLOTS: usize = 32;
+/// The longest message. A slot uses the pages that a message has reached.
+const SLOT_LEN: usize = 65_535;
+
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    /// Plain receives that found a datagram, since one found none.
+    in_a_row: u32,
+    /// Without slots until the first burst.
+    batch: RecvBatch,
+    /// The message of the next datagram.
+    message: usize,
+    /// Where the next datagram begins in its message.
+    offset: usize,
+}
+
+impl Received {
+    /// Counts a plain receive. Returns whether it belongs to a burst.
+    pub(crate) fn is_burst(&mut self, found: bool) -> bool {
+        self.in_a_row = if found { self.in_a_row + 1 } else { 0 };
+        self.in_a_row > BURST
+    }
+
+    /// Allocates the memory for batches, and turns the offloads on.
+    #[cold]
+    pub(crate) fn begin(&mut self, socket: &UdpSocket) -> io::Result<OffloadState> {
+        let batch = RecvBatch::try_new(SLOTS, SLOT_LEN)?;
+        let offload = OffloadState::new(socket)?;
+        self.batch = batch;
+        Ok(offload)
+    }
+
+    /// Receives a batch in place of the last one, which must have been handed out. Returns the number of datagrams.
+    ///
+    /// tokio forgets that the socket is readable only while none of its datagrams is left here: if the kernel has none, or if
+    /// `takes` says that the caller takes the only one. So whoever waits for readiness, by any call, finds what is left.
+    pub(crate) fn fill(
+        &mut self,
+        socket: &UdpSocket,
+        offload: &OffloadState,
+        takes: bool,
+    ) -> io::Result<usize> {
+        let batch = &mut self.batch;
+        batch.clear();
+        (self.message, self.offset) = (0, 0);
+        let mut only = false;
+        let result = socket.try_io(Interest::READABLE, || {
+            let messages = offload.on(socket).recv_into(batch)?;
+            let datagrams = batch.datagram_count();
+            only = takes && datagrams == 1 && batch.drained() && !batch.truncated();
+            if messages == 0 || only {
+                Err(io::ErrorKind::WouldBlock.into())
+            } else {
+                Ok(datagrams)
+            }
+        });
+        self.skip_truncated();
+        if only { Ok(1) } else { result }
+    }
+
+    /// The next datagram and its message.
+    pub(crate) fn next(&self) -> Option<(&[u8], Message<'_>)> {
+        let message = self.batch.message(self.message)?;
+        let rest = &message.data()[self.offset..];
+        let len =
+            message.meta().segment_size.map_or(rest.len(), |size| rest.len().min(size.into()));
+        Some((&rest[..len], message))
+    }
+
+    /// Drops the next datagram, which is `len` bytes long.
+    pub(crate) fn advance(&mut self, len: usize) {
+        self.offset += len;
+        let end = self.batch.message(self.message).map_or(0, |message| message.data().len());
+        if self.offset >= end {
+            (self.message, self.offset) = (self.message + 1, 0);
+            self.skip_truncated();
+        }
+    }
+
+    /// Slots hold any message. What is truncated is a coalesced message whose boundaries are unknown.
+    fn skip_truncated(&mut self) {
+        while self.batch.message(self.message).is_some_and(|message| message.truncated()) {
+            self.message += 1;
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The end of a socket, of a runtime and of a process.
+
+use std::net::UdpSocket as StdSocket;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, fmt};
+
+use mmsg_tokio::UdpSocket;
+use tokio::task::{self, LocalSet};
+
+use crate::kit::{MANY, arrive, busy, quiet, receive, runtime, soon};
+
+/// Queues `count` answers in a task, without a turn in which the flusher could run.
+async fn queue(socket: &Arc<UdpSocket>, client: &tokio::net::UdpSocket, count: usize) {
+    arrive(client, MANY).await;
+    let socket = socket.clone();
+    task::spawn(async move {
+        let from = receive(&socket, MANY).await;
+        for _ in 0..count {
+            socket.try_send_to(b"last", from).expect("queued");
+        }
+        drop(socket);
+    })
+    .await
+    .expect("it ends");
+}
+
+/// Receives outside of the client's runtime.
+fn received(client: tokio::net::UdpSocket) -> usize {
+    let client = client.into_std().expect("tokio gives it back");
+    crate::common::sockets::settle();
+    std::iter::from_fn(|| client.recv(&mut [0; 8]).ok()).count()
+}
+
+#[test]
+fn a_socket_sends_what_is_queued_when_it_is_dropped() {
+    let runtime = runtime(0);
+    runtime.block_on(async {
+        let (socket, client, to) = busy().await;
+        arrive(&client, MANY).await;
+        // The task owns the socket, and drops it with what it has queued.
+        task::spawn(async move {
+            let from = receive(&socket, MANY).await;
+            for _ in 0..30 {
+                socket.send_to(b"last", from).await.expect("queued");
+            }
+            drop(socket);
+            // The port is free at once.
+            StdSocket::bind(to).expect("nobody has it");
+        })
+        .await
+        .expect("it ends");
+        assert_eq!(received(client), 30);
+    });
+}
+
+/// The flusher of the first runtime ends with it, and another one starts in the second. (tokio's socket belongs to the first:
+/// it cannot wait any more.)
+#[test]
+fn what_is_queued_leaves_after_its_runtime_has_ended() {
+    for threads in [0, 2] {
+        let first = runtime(threads);
+        let (socket, client, _) = first.block_on(busy());
+        first.block_on(queue(&socket, &client, 3));
+        let from = client.local_addr().expect("it is bound");
+        let client = client.into_std().expect("tokio gives it back");
+        drop(first);
+        let second = runtime(threads);
+        second.block_on(async {
+            let socket = socket.clone();
+            let send = async move {
+                for _ in 0..5 {
+                    socket.try_send_to(b"more", from).expect("queued or sent");
+                }
+            };
+            task::spawn(send).await.expect("it ends");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        });
+        drop(second);
+        drop(socket);
+        crate::common::sockets::settle();
+        let count = std::iter::from_fn(|| client.recv(&mut [0; 8]).ok()).count();
+        assert_eq!(count, 8, "{threads} threads");
+    }
+}
+
+#[test]
+fn tasks_of_a_local_set_have_their_answers_sent() {
+    for threads in [0, 2] {
+        LocalSet::new().block_on(&runtime(threads), async {
+            let (socket, client, _) = busy().await;
+            arrive(&client, MANY).await;
+            let task = task::spawn_local(async move {
+                let from = receive(&socket, MANY).await;
+                for _ in 0..MANY {
+                    soon(socket.send_to(b"answer", from)).await.expect("queued or sent");
+                }
+                std::future::pending::<()>().await;
+            });
+            for _ in 0..MANY {
+                assert_eq!(soon(client.recv(&mut [0; 8])).await.expect("an answer"), 6);
+            }
+            task.abort();
+        });
+    }
+}
+
+/// The child drops its copy of the socket. What was queued is the parent's to send.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_forked_child_that_drops_the_socket_sends_nothing() {
+    let runtime = runtime(0);
+    let (socket, client, _) = runtime.block_on(busy());
+    runtime.block_on(async {
+        arrive(&client, MANY).await;
+        let task = task::spawn({
+            let socket = socket.clone();
+            async move {
+                let from = receive(&socket, MANY).await;
+                for _ in 0..7 {
+                    socket.try_send_to(b"last", from).expect("queued");
+                }
+                // SAFETY: the child of this process makes no call but those of the drop, and exits.
+                match unsafe { libc::fork() } {
+                    0 => {
+                        let socket = Arc::as_ptr(&socket);
+                        // SAFETY: nothing of this copy of the process uses the socket again.
+                        unsafe { std::ptr::read(socket) };
+                        // SAFETY: it ends the child.
+                        unsafe { libc::_exit(0) };
+                    }
+                    child => {
+                        let mut status = 1;
+                        // SAFETY: `status` outlives the call.
+                        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+                        assert_eq!(status, 0);
+                    }
+                }
+                crate::common::sockets::settle();
+            }
+        });
+        task.await.expect("it ends");
+        socket.flush().await.expect("the runtime runs");
+    });
+    assert_eq!(received(client), 7);
+}
+
+#[test]
+fn the_environment_keeps_sockets_quiet() {
+    const CHILD: &str = "MMSG_TOKIO_TEST_CHILD";
+    if env::var_os(CHILD).is_some() {
+        runtime(0).block_on(async {
+            let (socket, client, _) = quiet().await;
+            arrive(&client, 200).await;
+            receive(&socket, 200).await;
+            println!("batches: {}", socket.offload().is_some());
+        });
+        return;
+    }
+    for (value, batches) in [("0", false), ("1", true), ("", true)] {
+        let mut child = Command::new(env::current_exe().expect("this program"));
+        child.args(["--exact", "life::the_environment_keeps_sockets_quiet", "--nocapture"]);
+        let output = child.env(CHILD, "1").env("MMSG_OFFLOAD", value).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(&format!("batches: {batches}")), "{value}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn options_and_traits_are_tokios() {
+    let socket = StdSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    socket.set_nonblocking(true).expect("an open socket");
+    let socket = UdpSocket::try_from(socket).expect("within a runtime");
+    macro_rules! option {
+        ($get:ident, $set:ident, $value:expr) => {
+            socket.$set($value).expect("an option");
+            assert_eq!(socket.$get().expect("an option"), $value);
+        };
+    }
+    option!(broadcast, set_broadcast, true);
+    option!(multicast_loop_v4, set_multicast_loop_v4, false);
+    option!(multicast_ttl_v4, set_multicast_ttl_v4, 40);
+    option!(ttl, set_ttl, 41);
+    let group = [239, 255, 77, 78].into();
+    socket.join_multicast_v4(group, [127, 0, 0, 1].into()).expect("loopback has multicast");
+    socket.leave_multicast_v4(group, [127, 0, 0, 1].into()).expect("a member");
+    assert!(socket.join_multicast_v6(&"ff02::1".parse().expect("an address"), 0).is_err());
+    assert!(socket.leave_multicast_v6(&"ff02::1".parse().expect("an address"), 0).is_err());
+    #[cfg(target_os = "linux")]
+    {
+        option!(tos_v4, set_tos_v4, 96);
+        assert_eq!(socket.device().expect("an option"), None);
+        let _ = socket.bind_device(Some(b"lo"));
+        if let Ok(socket) = UdpSocket::bind("[::1]:0").await {
+            socket.set_multicast_loop_v6(false).expect("an option");
+            assert!(!socket.multicast_loop_v6().expect("an option"));
+            socket.set_tclass_v6(96).expect("an option");
+            assert_eq!(socket.tclass_v6().expect("an option"), 96);
+        }
+    }
+    fn is<T: Send + Sync + Unpin + fmt::Debug>(_: &T) {}
+    is(&socket);
+    assert!(socket.peer_addr().is_err());
+    socket.connect(socket.local_addr().expect("it is bound")).await.expect("connected");
+    assert_eq!(socket.peer_addr().ok(), socket.local_addr().ok());
+    assert_eq!(socket.send(b"self").await.expect("sent"), 4);
+    assert_eq!(soon(socket.recv(&mut [0; 8])).await.expect("it arrived"), 4);
+}

@@ -1,0 +1,309 @@
+//! Answers: at once or as batches, in order, and their errors.
+
+use std::future::poll_fn;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mmsg_tokio::UdpSocket;
+use tokio::task;
+
+use crate::kit::{MANY, arrive, busy, number, receive, runtime, soon};
+
+/// Answers a burst of numbered datagrams. Returns how many answers had left before the task slept.
+async fn answer(socket: &UdpSocket, count: usize) -> u64 {
+    let offload = socket.offload().expect("it has batches");
+    let before = offload.counters().sent;
+    for _ in 0..count {
+        let mut data = [0; 8];
+        let (len, from) = socket.recv_from(&mut data).await.expect("it arrived");
+        assert_eq!(socket.send_to(&data[..len], from).await.expect("sent"), len);
+    }
+    offload.counters().sent - before
+}
+
+#[test]
+fn the_answers_of_a_turn_leave_together_in_order() {
+    for threads in [0, 2] {
+        runtime(threads).block_on(async {
+            let (socket, client, _) = busy().await;
+            let gso = socket.offload().expect("it has batches").gso();
+            for count in [MANY, 100] {
+                arrive(&client, count).await;
+                let answers = task::spawn({
+                    let socket = socket.clone();
+                    async move { answer(&socket, count).await }
+                });
+                for expected in 0..count {
+                    let mut data = [0; 4];
+                    soon(client.recv(&mut data)).await.expect("an answer");
+                    assert_eq!(u32::from_be_bytes(data) as usize, expected);
+                }
+                // On several threads the flusher may run beside the task.
+                let early = answers.await.expect("it ends");
+                assert!(threads > 0 || early == 0, "{early} of {count}");
+            }
+            let counters = socket.offload().expect("it has batches").counters();
+            assert!(!gso || counters.sent_batches > 0, "{counters:?}");
+        });
+    }
+}
+
+/// A few answers leave at once, and so do those of a task that did not receive, on several threads.
+#[test]
+fn answers_that_nothing_would_follow_leave_at_once() {
+    runtime(2).block_on(async {
+        let (socket, client, _) = busy().await;
+        arrive(&client, 3).await;
+        task::spawn({
+            let socket = socket.clone();
+            async move {
+                let from = receive(&socket, 3).await;
+                for _ in 0..3 {
+                    socket.try_send_to(b"answer", from).expect("sent");
+                }
+            }
+        })
+        .await
+        .expect("it ends");
+        arrive(&client, MANY).await;
+        for _ in 0..MANY {
+            let from = receive(&socket, 1).await;
+            let socket = socket.clone();
+            task::spawn(async move { socket.send_to(b"answer", from).await })
+                .await
+                .unwrap()
+                .unwrap();
+        }
+        assert_eq!(socket.offload().expect("it has batches").counters().sent, 0, "none was queued");
+        for _ in 0..MANY + 3 {
+            assert_eq!(soon(client.recv(&mut [0; 8])).await.expect("an answer"), 6);
+        }
+    });
+}
+
+/// In a `block_on` nothing runs after its end: the answer to the last datagram of a batch takes the others with it.
+#[test]
+fn outside_of_a_task_the_last_answer_to_a_batch_sends_the_others() {
+    for threads in [0, 2] {
+        let runtime = runtime(threads);
+        let (socket, client, _) = runtime.block_on(busy());
+        for _ in 0..5 {
+            runtime.block_on(async {
+                arrive(&client, MANY).await;
+                answer(&socket, MANY).await;
+            });
+            crate::common::sockets::settle();
+            let std = socket2::SockRef::from(&client);
+            for expected in 0..MANY {
+                let mut data = [0; 4];
+                (&*std).read_exact_datagram(&mut data);
+                assert_eq!(u32::from_be_bytes(data) as usize, expected);
+            }
+        }
+    }
+}
+
+/// Reads from a socket outside of its runtime.
+trait ReadDatagram {
+    fn read_exact_datagram(&self, data: &mut [u8; 4]);
+}
+
+impl ReadDatagram for socket2::Socket {
+    fn read_exact_datagram(&self, data: &mut [u8; 4]) {
+        assert_eq!(std::io::Read::read(&mut &*self, data).expect("it is there"), 4);
+    }
+}
+
+/// Queued, too long for the queue, and again queued.
+#[tokio::test]
+async fn datagrams_to_one_destination_keep_their_order() {
+    let (socket, client, _) = busy().await;
+    for long in [31_999, 32_001, 60_000] {
+        arrive(&client, MANY).await;
+        let task = task::spawn({
+            let socket = socket.clone();
+            async move {
+                let from = receive(&socket, MANY).await;
+                for len in [1, 2, long, 3, 4] {
+                    assert_eq!(soon(socket.send_to(&vec![7; len], from)).await.expect("sent"), len);
+                }
+            }
+        });
+        task.await.expect("it ends");
+        let mut data = vec![0; 65_535];
+        for len in [1, 2, long, 3, 4] {
+            assert_eq!(soon(client.recv(&mut data)).await.expect("an answer"), len);
+        }
+    }
+}
+
+/// A port that no datagram can be sent to, and a datagram that is too long for any queue.
+#[tokio::test]
+async fn an_error_of_a_queued_datagram_comes_from_the_next_send_there_and_from_take_error() {
+    let (socket, client, _) = busy().await;
+    let nowhere = |last| SocketAddr::from(([127, 0, 0, last], 0));
+    arrive(&client, MANY).await;
+    let task = task::spawn({
+        let socket = socket.clone();
+        async move {
+            let from = receive(&socket, MANY).await;
+            let error = socket.send_to(&[0; 65_530], from).await.expect_err("longer than any");
+            assert_eq!(socket.failed(), 0, "{error}");
+            for last in [1, 2] {
+                soon(socket.send_to(b"lost", nowhere(last))).await.expect("queued");
+            }
+            soon(socket.send_to(b"good", from)).await.expect("queued");
+            soon(socket.flush()).await.expect("the runtime runs");
+            assert_eq!(socket.failed(), 2);
+            let error = soon(socket.send_to(b"next", nowhere(2))).await.expect_err("of the first");
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            // Each error comes once.
+            assert!(socket.take_error().expect("an option").is_some());
+            assert!(socket.take_error().expect("an option").is_none());
+            soon(socket.send_to(b"last", from)).await.expect("queued");
+        }
+    });
+    task.await.expect("it ends");
+    for expected in [b"good", b"last"] {
+        let mut data = [0; 8];
+        assert_eq!(soon(client.recv(&mut data)).await.expect("an answer"), 4);
+        assert_eq!(&data[..4], expected);
+    }
+    // The errors of many destinations are counted, and some are kept.
+    arrive(&client, MANY).await;
+    let task = task::spawn({
+        let socket = socket.clone();
+        async move {
+            receive(&socket, MANY).await;
+            for last in 0..200 {
+                soon(socket.send_to(b"lost", nowhere(last))).await.expect("queued");
+            }
+            soon(socket.flush()).await.expect("the runtime runs");
+        }
+    });
+    task.await.expect("it ends");
+    assert_eq!(socket.failed(), 202);
+    let kept = std::iter::from_fn(|| socket.take_error().expect("an option")).count();
+    assert_eq!(kept, 64);
+}
+
+/// Tasks send through a queue of two datagrams, by each call.
+#[test]
+fn a_full_queue_makes_senders_wait_and_loses_nothing() {
+    for threads in [0, 2] {
+        runtime(threads).block_on(async {
+            let (socket, client, _) = busy().await;
+            socket.set_queue_bytes(2 * mmsg::SendQueue::cost(&mmsg::SendMsg::new(&[0; 4])));
+            arrive(&client, MANY).await;
+            let from = receive(&socket, MANY).await;
+            let senders: Vec<_> = (0..3)
+                .map(|kind| {
+                    let socket = socket.clone();
+                    task::spawn(async move {
+                        for number in 0..60u32 {
+                            let data = (kind * 60 + number).to_be_bytes();
+                            match kind {
+                                0 => soon(socket.send_to(&data, from)).await,
+                                1 => soon(poll_fn(|cx| socket.poll_send_to(cx, &data, from))).await,
+                                _ => loop {
+                                    match socket.try_send_to(&data, from) {
+                                        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                                            soon(socket.writable()).await.expect("writable");
+                                        }
+                                        result => break result,
+                                    }
+                                },
+                            }
+                            .expect("sent");
+                        }
+                    })
+                })
+                .collect();
+            let mut seen = [0; 3];
+            for _ in 0..180 {
+                let mut data = [0; 4];
+                soon(client.recv(&mut data)).await.expect("an answer");
+                let number = u32::from_be_bytes(data) as usize;
+                // Those of each sender in order.
+                assert_eq!(number % 60, seen[number / 60]);
+                seen[number / 60] += 1;
+            }
+            for sender in senders {
+                sender.await.expect("it ends");
+            }
+        });
+    }
+}
+
+/// A pair of Unix sockets, of which the first is soon full.
+#[cfg(unix)]
+async fn narrow() -> (Arc<UdpSocket>, std::os::unix::net::UnixDatagram) {
+    let (near, far) = std::os::unix::net::UnixDatagram::pair().expect("a pair of sockets");
+    near.set_nonblocking(true).expect("an open socket");
+    far.set_read_timeout(Some(Duration::from_secs(100))).expect("a timeout");
+    let near = std::net::UdpSocket::from(std::os::fd::OwnedFd::from(near));
+    let near = UdpSocket::from_std(near).expect("a datagram socket");
+    while near.offload().is_none() {
+        (0..MANY).for_each(|_| _ = far.send(&[0; 4]).or_else(|_| Ok::<_, ()>(0)));
+        for _ in 0..9 {
+            soon(near.recv(&mut [0; 8])).await.expect("it was sent");
+        }
+    }
+    (Arc::new(near), far)
+}
+
+/// The queue fills up behind the socket. The sender sleeps, and each datagram comes once.
+#[cfg(unix)]
+#[test]
+fn a_full_socket_makes_senders_wait_and_loses_nothing() {
+    for threads in [0, 2] {
+        runtime(threads).block_on(async {
+            let (near, far) = narrow().await;
+            near.set_queue_bytes(10_000);
+            let sender = task::spawn({
+                let near = near.clone();
+                async move {
+                    for number in 0..2_000u32 {
+                        near.send(&number.to_be_bytes()).await.expect("sent or queued");
+                    }
+                    soon(near.flush()).await.expect("the runtime runs");
+                }
+            });
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(!sender.is_finished());
+            let full = near.try_send(b"more").expect_err("it is full");
+            assert_eq!(full.kind(), ErrorKind::WouldBlock);
+            let receiver = task::spawn_blocking(move || {
+                for expected in 0..2_000u32 {
+                    let mut data = [0; 4];
+                    far.recv(&mut data).expect("it is sent");
+                    assert_eq!(u32::from_be_bytes(data), expected);
+                }
+            });
+            soon(sender).await.expect("it ends");
+            soon(receiver).await.expect("all came");
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_only_sends_yields() {
+    let (socket, client, _) = busy().await;
+    arrive(&client, MANY).await;
+    let from = receive(&socket, MANY - 1).await;
+    let sender = task::spawn({
+        let socket = socket.clone();
+        async move {
+            loop {
+                socket.send_to(&[7; 1200], from).await.expect("sent");
+            }
+        }
+    });
+    for _ in 0..20 {
+        task::yield_now().await;
+    }
+    sender.abort();
+    assert!(number(&socket).await < MANY);
+}
