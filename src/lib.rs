@@ -59,6 +59,7 @@
 //! | pass flags with a call, keep header memory yourself | [`MmsgBuf`] |
 //! | set fragmentation, buffers, pacing | [`options`] |
 //! | wait in a task instead of a thread | [`AsyncBatchSocket`], with the feature `tokio` |
+//! | tokio's own calls, one datagram each | the socket of the crate [mmsg-tokio](https://docs.rs/mmsg-tokio) |
 //! | QUIC with [quinn](https://docs.rs/quinn) | `mmsg_quinn::TokioRuntime`, in the crate [mmsg-quinn](https://docs.rs/mmsg-quinn) |
 //! | QUIC with [noq](https://docs.rs/noq), iroh's | `mmsg_noq::TokioRuntime`, in the crate [mmsg-noq](https://docs.rs/mmsg-noq) |
 //! | quinn-udp's API | the crate [mmsg-quinn-udp](https://docs.rs/mmsg-quinn-udp) |
