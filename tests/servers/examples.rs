@@ -100,12 +100,25 @@ fn an_ntp_answer_says_when_it_leaves_itself() {
     wanted.require(&server).expect("Linux has it");
     let client = connected(&server, 1).remove(0);
     Ancillary::TIMESTAMP.require(&client).expect("Linux has it");
+    let (mut batch, mut answers) = (RecvBatch::new(64, 64), Vec::new());
+    // The kernel stamps arrivals from a moment after a socket has asked for it (`net_enable_timestamp`); before, the
+    // receive does.
+    let mut stamps_arrivals = || {
+        let own = UdpSocket::bind("127.0.0.1:0")?;
+        Ancillary::TIMESTAMP.require(&own)?;
+        own.send_to(b"own", own.local_addr()?)?;
+        crate::common::sockets::settle();
+        let before_receive = std::time::SystemTime::now();
+        own.recv_into(&mut batch)?;
+        let stamps = batch.iter().map(|own| own.meta().timestamp.expect("it is on"));
+        io::Result::Ok(stamps.max() < Some(before_receive))
+    };
+    while !stamps_arrivals().expect("loopback") {}
     for number in 0..64 {
         client.send(&(crate::requests::NTP.make)(number)).expect("sent");
     }
     // It receives all of them at once, and serves until the process ends.
     thread::spawn(move || ntp::serve(&server));
-    let (mut batch, mut answers) = (RecvBatch::new(64, 64), Vec::new());
     while answers.len() < 64 {
         client.recv_into(&mut batch).expect("answers");
         for answer in &batch {
