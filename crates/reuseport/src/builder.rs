@@ -73,27 +73,23 @@ impl ReusePortGroup {
     pub fn from_sockets(sockets: Vec<UdpSocket>, spread: Spread) -> io::Result<Self> {
         let invalid = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         let Some(first) = sockets.first() else { return invalid("a group has a member".into()) };
-        let (scope, mut cookies) = (sys::scope(&SockRef::from(first)), HashSet::new());
+        let (addr, scope) = (first.local_addr()?, sys::scope(&SockRef::from(first)));
+        let mut cookies = HashSet::new();
         for (index, socket) in sockets.iter().enumerate() {
             let raw = SockRef::from(socket);
-            let reason = if !sys::is_udp(&raw)? {
-                "is not a UDP socket"
-            } else if socket.local_addr()?.port() == 0 {
-                "is not bound"
-            } else if !sys::is_shared(&raw)? {
-                "does not share its address (SO_REUSEPORT)"
-            } else if socket.local_addr()? != first.local_addr()? {
-                "has another address than socket 0"
-            } else if sys::scope(&raw) != scope {
-                "differs from socket 0 in IPV6_V6ONLY or SO_BINDTODEVICE"
-            } else if sys::cookie(&raw).is_some_and(|cookie| !cookies.insert(cookie)) {
-                "is there twice: it has a duplicate before it"
-            } else {
-                continue;
-            };
-            return invalid(format!("socket {index} {reason}"));
+            let is_again = sys::cookie(&raw).is_some_and(|cookie| !cookies.insert(cookie));
+            let faults = [
+                (!sys::is_udp(&raw)?, "is not a UDP socket"),
+                (socket.local_addr()?.port() == 0, "is not bound"),
+                (!sys::is_shared(&raw)?, "does not share its address (SO_REUSEPORT)"),
+                (socket.local_addr()? != addr, "has another address than socket 0"),
+                (sys::scope(&raw) != scope, "differs from socket 0 in IPV6_V6ONLY or device"),
+                (is_again, "is there twice: it has a duplicate before it"),
+            ];
+            if let Some((_, reason)) = faults.iter().find(|(is_wrong, _)| *is_wrong) {
+                return invalid(format!("socket {index} {reason}"));
+            }
         }
-        let addr = first.local_addr()?;
         let prepare = Prepare(Box::new(|_| Ok(())));
         let group = Self { members: sockets, addr, spread, prepare };
         group.attach_spread()?;

@@ -260,16 +260,13 @@ impl ReusePortGroup {
         let Some(member) = self.members.first() else { return Ok(()) };
         // By flow, too: an earlier group on the address may have left its program.
         let program = self.spread.program(self.members.len())?;
-        match sys::attach_cbpf(&SockRef::from(member), &program) {
-            Err(error) if self.spread == Spread::FLOW && sys::has_no_programs(&error) => Ok(()),
+        let Err(error) = sys::attach_cbpf(&SockRef::from(member), &program) else { return Ok(()) };
+        let is_right_without = match error.kind() {
             // The kernel makes a socket that was bound alone into a group when a second one joins.
-            Err(error)
-                if self.members.len() == 1 && error.kind() == io::ErrorKind::InvalidInput =>
-            {
-                Ok(())
-            }
-            result => result,
-        }
+            io::ErrorKind::InvalidInput => self.members.len() == 1,
+            _ => self.spread == Spread::FLOW && sys::has_no_programs(&error),
+        };
+        if is_right_without { Ok(()) } else { Err(error) }
     }
 }
 

@@ -295,8 +295,8 @@ fn sockets_that_make_no_group_are_invalid_and_the_error_says_which() {
         ("socket 0 is not bound", Some(unbound)),
         ("socket 1 is there twice: it has a duplicate before it", Some(twice)),
         ("socket 1 is not a UDP socket", Some(tcp)),
-        ("socket 1 differs from socket 0 in IPV6_V6ONLY or SO_BINDTODEVICE", v6_only),
-        ("socket 3 differs from socket 0 in IPV6_V6ONLY or SO_BINDTODEVICE", Some(left)),
+        ("socket 1 differs from socket 0 in IPV6_V6ONLY or device", v6_only),
+        ("socket 3 differs from socket 0 in IPV6_V6ONLY or device", Some(left)),
     ] {
         let Some(sockets) = sockets else { continue };
         let error = ReusePortGroup::from_sockets(sockets, Spread::FLOW).expect_err(what);
