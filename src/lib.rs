@@ -70,9 +70,10 @@
 //! # Contracts
 //!
 //! - A call is one system call of up to 1,024 messages; `send_each` and a flush make one for each 256. `Ok(n)`: the first
-//!   `n` have moved. `Err`: none has, and the error is the kernel's for the first message. [`BatchSocket`] has the details.
+//!   `n` messages were sent or received. `Err`: none was, and the error is the kernel's for the first message. [`BatchSocket`]
+//!   has the details.
 //! - Payload memory belongs to the caller, a `RecvBatch` or a `SendQueue`. Each thread keeps memory for headers, which grows
-//!   with its largest batch. After that, calls that succeed do not allocate, except a call made in a closure of a call made in a closure.
+//!   with its largest batch. After that a successful call does not allocate, unless it is nested in two others.
 //! - Nothing that a peer sends makes a call panic, allocate, leak or loop.
 //!
 //! # Waiting
