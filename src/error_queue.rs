@@ -24,7 +24,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket, Flags};
 /// With `ERRORS` on, the next call on the socket fails with the error, too, also a call of std or tokio. Of its own
 /// calls, the crate repeats one up to 16 times if it is a send whose message has a destination, or a receive on an
 /// unconnected socket: the error is probably about another datagram, whose report is in the queue. Then it returns the
-/// error, which in a flood of reports is still another datagram's. A connected socket's other calls return the error,
+/// error, which in a flood of reports is still another datagram's. Before it repeats a send, it asks the kernel whether the
+/// message itself has a route (`MSG_PROBE`), and if not returns the error. A connected socket's other calls return the error,
 /// which is about the peer. A send that fails with `EMSGSIZE` is repeated once, on any socket: an earlier datagram may
 /// have been the long one.
 ///

@@ -79,7 +79,8 @@ pub(crate) use implementations::forward;
 ///   [error queue](crate::error_queue) while that has room.
 /// - With `ERRORS` on, Linux fails calls on an unconnected socket for datagrams to any destination. Such a call is repeated
 ///   up to 16 times, with a timeout on the socket as long as it need not wait, and then returns the error: in a flood of ICMP
-///   errors it may be about another datagram.
+///   errors it may be about another datagram. A send is not repeated if the kernel says that the message itself has no route.
+/// - `OutOfMemory`: there is no memory for the headers.
 /// - A call that a signal interrupts is repeated. On a socket with a timeout the call returns
 ///   [`Interrupted`](io::ErrorKind::Interrupted) instead, because the kernel would restart the timeout.
 /// - [`WouldBlock`](io::ErrorKind::WouldBlock): a non-blocking socket is not ready, or a timeout is over (then `TimedOut` on
@@ -124,7 +125,7 @@ pub trait BatchSocket {
     ///
     /// # Errors
     ///
-    /// See [above](Self#errors). `OutOfMemory`: there is no memory for the headers.
+    /// See [above](Self#errors).
     #[doc(alias("recvmmsg", "recvmsg", "ReadBatch"))]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize>;
 

@@ -366,7 +366,7 @@ fn a_send_with_any_failed_allocation_loses_no_datagram() {
         with_each_failure((what, &|| socket.send_batch(&msgs)), rest);
         let each = || socket.send_each(&msgs, |index, error| panic!("{index}: {error}"));
         with_each_failure((what, &each), rest);
-        let queue = std::sync::Mutex::new(SendQueue::new(1 << 20));
+        let queue = std::sync::Mutex::new(SendQueue::new(1 << 20).grouped_by_dest());
         let fill = || {
             let mut queue = queue.lock().expect("no test fails");
             queue.clear();

@@ -30,9 +30,9 @@ pub trait BatchSocketExt: BatchSocket {
     /// Sends the messages in order. If one fails, calls `on_error` with its index and error, and goes on.
     ///
     /// Returns how many messages were *handled*: sent, or reported to `on_error`. Subtract the reported ones to get the
-    /// number sent. The call stops early only if the socket is full or a signal ends a wait. It then returns
-    /// the index of the first message that was neither sent nor reported. The iterator may have advanced up to 256
-    /// messages past it; use a [`SendQueue`] to keep messages until the socket accepts them.
+    /// number sent. The call stops early only if the socket is full, a signal ends a wait, or there is no memory for headers.
+    /// It then returns the index of the first message that was neither sent nor reported. The iterator may have advanced up to
+    /// 256 messages past it; use a [`SendQueue`] to keep messages until the socket accepts them.
     ///
     /// A reported message was not sent, so a program may send it again. `ConnectionRefused` on a connected UDP socket is
     /// about a datagram sent earlier: the call reports the next message, and does not try it again. While the peer rejects
@@ -71,8 +71,8 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if the socket is full, or `Interrupted` if a signal ended a wait, before any message was sent or
-    /// reported. Every other error goes to `on_error`.
+    /// `WouldBlock` if the socket is full, `Interrupted` if a signal ended a wait, or `OutOfMemory` without memory for
+    /// headers, before any message was sent or reported. Every other error goes to `on_error`.
     #[doc(alias("sendmmsg", "send_to"))]
     fn send_each<'m, M>(
         &self,
@@ -110,8 +110,8 @@ pub trait BatchSocketExt: BatchSocket {
     /// goes on.
     ///
     /// Returns how many left the queue: sent, or reported to `on_error`. Subtract the reported ones to get the number
-    /// sent. The call stops early only if the socket is full or a signal ends a wait; the other datagrams
-    /// stay in the queue.
+    /// sent. The call stops early only if the socket is full, a signal ends a wait, or there is no memory for headers; the
+    /// other datagrams stay in the queue.
     ///
     /// A reported datagram was not sent. [`send_each`](Self::send_each) says what `ConnectionRefused` means.
     ///
@@ -131,8 +131,8 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if the socket is full, or `Interrupted` if a signal ended a wait, before any datagram left the queue.
-    /// Every other error goes to `on_error`.
+    /// `WouldBlock` if the socket is full, `Interrupted` if a signal ended a wait, or `OutOfMemory` without memory for
+    /// headers, before any datagram left the queue. Every other error goes to `on_error`.
     fn flush_each(
         &self,
         queue: &mut SendQueue,
