@@ -28,7 +28,7 @@
 //! }
 //!
 //! fn main() -> io::Result<()> {
-//!     echo(&UdpSocket::bind("[::]:7")?)
+//!     echo(&UdpSocket::bind("[::]:7777")?)
 //! }
 //! ```
 //!
