@@ -28,6 +28,18 @@ pub fn option(socket: &impl AsFd, level: i32, name: i32) -> io::Result<u32> {
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Whether the kernel can read an option, as each that it has. If not, prints why the test is skipped.
+pub fn has_option(test: &str, socket: &impl AsFd, level: i32, name: i32) -> bool {
+    let value = option(socket, level, name);
+    value.inspect_err(|error| skip(test, format_args!("option {level}, {name}: {error}"))).is_ok()
+}
+
+/// Whether the kernel reports when messages were sent and received, as every Linux does. If not, prints that.
+pub fn has_timestamps(test: &str) -> bool {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    has_option(test, &socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING)
+}
+
 /// Sets a socket option that is a plain C value.
 pub fn set_raw<T: Copy>(socket: &impl AsFd, level: i32, name: i32, value: &T) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
@@ -45,8 +57,10 @@ pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             return skip(name, format_args!("no namespace: {}", io::Error::last_os_error()));
         }
-        raise_loopback().expect("loopback goes up");
-        test();
+        match raise_loopback() {
+            Ok(()) => test(),
+            Err(error) => skip(name, format_args!("no loopback in a namespace: {error}")),
+        }
     };
     thread::scope(|scope| {
         if let Err(panic) = scope.spawn(run).join() {

@@ -54,6 +54,10 @@ impl Host {
             skip(test, format_args!("no ip tool: {error}"));
             return None;
         }
+        if !std::path::Path::new("/proc/sys/net/ipv6/conf").exists() {
+            skip(test, "the kernel has no settings of its devices");
+            return None;
+        }
         host.ip(&["link set lo up"]);
         host.ip(commands);
         Some(host)

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 
 use mmsg::options::{Fragmentation, path_mtu};
 
-use crate::common::linux::option;
+use crate::common::linux::{has_option, option};
 use crate::common::sockets::{addr, dual_stack, udp4, udp6, unix_pair};
 
 const ALL: [Fragmentation; 4] =
@@ -20,7 +20,12 @@ fn sockets() -> Vec<UdpSocket> {
 /// The kernel uses the option of the datagram's family, so a dual-stack socket has both.
 #[test]
 fn a_setting_holds_for_each_family_of_the_socket() {
+    const NAME: &str = "a_setting_holds_for_each_family_of_the_socket";
     for socket in sockets() {
+        let is_v6 = addr(&socket).is_ipv6();
+        if is_v6 && !has_option(NAME, &socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) {
+            continue;
+        }
         for (value, setting) in (0..).zip(ALL) {
             setting.set(&socket).expect("an option of every Linux");
             let v4 = option(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER).ok();
@@ -53,6 +58,14 @@ fn the_path_mtu_is_that_of_the_peer() {
             socket.connect(&peer).expect("loopback");
             // IPv4's length field limits a packet's length.
             let most = if peer.contains("127.0.0.1") { 65_535 } else { u32::MAX };
+            let (level, name) = if peer.contains("127.0.0.1") {
+                (libc::IPPROTO_IP, 14)
+            } else {
+                (libc::IPPROTO_IPV6, 24)
+            };
+            if !has_option("the_path_mtu_is_that_of_the_peer", &socket, level, name) {
+                continue;
+            }
             let mtu = path_mtu(&socket).expect("it is connected");
             assert_eq!(mtu, loopback_mtu().min(most), "{peer}");
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use mmsg::options::set_max_pacing_rate;
 use mmsg::{Ancillary, Backend, BatchSocket, Offload, RecvBatch, SendMeta, SendMsg, TransmitClock};
 
-use crate::common::linux::option;
+use crate::common::linux::{has_option, option};
 use crate::common::sockets::udp4;
 use crate::common::{TIME_LIMIT, skip};
 use crate::veth::{DEVICE, FAR, Far, NEAR, with_far_end};
@@ -18,6 +18,9 @@ fn a_pacing_rate_is_set_and_taken_back() {
     /// `SO_MAX_PACING_RATE`, include/uapi/asm-generic/socket.h
     const SO_MAX_PACING_RATE: i32 = 47;
     let socket = udp4();
+    if !has_option("a pacing rate", &socket, libc::SOL_SOCKET, SO_MAX_PACING_RATE) {
+        return;
+    }
     let rate = || option(&socket, libc::SOL_SOCKET, SO_MAX_PACING_RATE).expect("Linux 3.13");
     for bytes in [1, 12_500_000, 1_000_000_000] {
         set_max_pacing_rate(&socket, Some(bytes)).expect("Linux 3.13");
