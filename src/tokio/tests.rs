@@ -146,6 +146,7 @@ fn a_descriptor_of_no_socket_is_an_error_that_says_so() {
 }
 
 /// A receive that has waited hears from its one call that no more is there, if the kernel says so.
+#[cfg(linux_like)]
 #[test]
 fn the_next_receive_on_an_idle_socket_makes_no_call() {
     with_ready_socket(async |socket, addr| {

@@ -39,7 +39,7 @@ use std::net::UdpSocket;
 use std::sync::Once;
 use std::time::Duration;
 
-use mmsg::{Backend, BatchSocket, BatchSocketExt, SendMsg, SendQueue};
+use mmsg::{Backend, BatchSocket, BatchSocketExt, SendMeta, SendMsg, SendQueue};
 
 /// Time limit of blocking calls: a test fails instead of hanging. Passing tests take far less, even in an emulated
 /// machine that gets a tenth of a CPU.
@@ -125,6 +125,17 @@ pub fn code<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
 /// Messages to the connected peer.
 pub fn msgs(payloads: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
     payloads.iter().map(|data| SendMsg::new(data)).collect()
+}
+
+/// Settings that the system can send with an IPv4 datagram.
+pub fn some_settings() -> SendMeta {
+    match () {
+        () if cfg!(any(target_os = "linux", windows)) => SendMeta::new().with_hop_limit(7),
+        () if cfg!(any(target_os = "freebsd", target_vendor = "apple")) => {
+            SendMeta::new().with_tos(4)
+        }
+        () => SendMeta::new(),
+    }
 }
 
 /// An ample queue that holds these messages.

@@ -108,6 +108,8 @@ fn every_polled_sender_is_woken() {
     use super::full::receive;
     const SENDERS: usize = 3;
     const EACH: usize = 1_000;
+    // Elsewhere tokio's calls fail on a full Unix socket.
+    const PLAIN: usize = if cfg!(target_os = "linux") { EACH } else { 0 };
     run(async {
         let (near, far) = super::narrow();
         let near = Arc::new(near);
@@ -131,13 +133,13 @@ fn every_polled_sender_is_woken() {
             })
             .collect();
         let plain = tokio::spawn(async move {
-            for _ in 0..EACH {
+            for _ in 0..PLAIN {
                 near.send(b"plain").await.expect("there is space");
             }
         });
         // By now all wait.
         tokio::task::yield_now().await;
-        let all = (SENDERS + 1) * EACH;
+        let all = SENDERS * EACH + PLAIN;
         assert_eq!(receive(&far, all).await.len(), all);
         for sender in senders.into_iter().chain([plain]) {
             sender.await.expect("it does not panic");
@@ -145,8 +147,8 @@ fn every_polled_sender_is_woken() {
     });
 }
 
-/// For traits that first ask whether a socket is writable.
-#[cfg(unix)]
+/// For traits that first ask whether a socket is writable. Elsewhere a full Unix socket stays so.
+#[cfg(target_os = "linux")]
 #[test]
 fn a_polled_send_of_no_messages_waits_for_space() {
     run(async {

@@ -30,10 +30,12 @@ impl<D: BatchSocket + Sync> AsyncBatchSocket for DoubleWithSocket<D> {
         call: &mut dyn FnMut(&dyn BatchSocket) -> std::io::Result<usize>,
     ) -> std::io::Result<usize> {
         let result = call(&self.calls);
-        // Another task finds the socket full, and then there is space again.
-        let full = || Err::<(), _>(std::io::ErrorKind::WouldBlock.into());
-        let _ = self.socket.try_io(Interest::WRITABLE, full);
-        SockRef::from(&self.socket).send_to(b"", &self.socket.local_addr()?.into())?;
+        // Another task finds the socket full, and then there is space again. (kqueue reports no such event.)
+        if cfg!(target_os = "linux") {
+            let full = || Err::<(), _>(std::io::ErrorKind::WouldBlock.into());
+            let _ = self.socket.try_io(Interest::WRITABLE, full);
+            SockRef::from(&self.socket).send_to(b"", &self.socket.local_addr()?.into())?;
+        }
         result
     }
 }

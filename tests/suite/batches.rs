@@ -7,7 +7,7 @@ use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
 use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{addr, has_space_for, settle, udp4};
+use crate::common::sockets::{MAX_BURST, addr, has_space_for, settle, udp4};
 use crate::common::threads::Call;
 use crate::common::{no_failure, numbered, queue_of};
 
@@ -87,7 +87,8 @@ fn spread<'a>(receivers: &[UdpSocket], data: &'a [Vec<u8>]) -> Vec<SendMsg<'a>> 
 #[test]
 fn every_count_is_sent_in_every_way() {
     let (from, to) = (udp4(), receivers());
-    for count in [1, 31, 255, 256, 257, 512, 1_023, 1_024, 1_025, 1_030] {
+    let counts = [1, 31, 255, 256, 257, 512, 1_023, 1_024, 1_025, 1_030];
+    for count in counts.into_iter().filter(|count| *count <= MAX_BURST) {
         let sent = numbered(count, 15);
         let msgs = spread(&to, &sent);
         let first = count.min(MAX_PER_CALL);

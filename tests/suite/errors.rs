@@ -31,9 +31,15 @@ fn an_error_at_any_position_is_of_its_message_alone() {
         ((Ipv4Addr::BROADCAST, port).into(), b"not asked for"),
         ((Ipv6Addr::LOCALHOST, port).into(), b"the other family"),
     ];
-    let bad = dests.map(|(dest, data)| (code(from.send_to(data, dest)), SendMsg::to(dest, data)));
+    // Some systems send to port 0.
+    let bad = dests.into_iter().filter_map(|(dest, data)| {
+        let sent = from.send_to(data, dest);
+        sent.is_err().then(|| (code(sent), SendMsg::to(dest, data)))
+    });
     let nowhere = (code(from.send(b"where to?")), SendMsg::new(b"where to?"));
-    for (errno, bad) in bad.into_iter().chain([nowhere]) {
+    let bad: Vec<_> = bad.chain([nowhere]).collect();
+    assert!(bad.len() > 3, "{} of 5 fail", bad.len());
+    for (errno, bad) in bad {
         let good = SendMsg::to(addr(&to), b"good");
         fails_alone(&from, &to, [good, bad], errno);
         fails_alone(&offload, &to, [good, bad], errno);
@@ -56,6 +62,8 @@ fn errors_of_the_socket_end_a_call_of_any_length() {
     }
 }
 
+/// The BSDs return the datagram first, and the receive's next call takes the error.
+#[cfg(any(target_os = "linux", windows))]
 #[test]
 fn connection_refused_is_returned_once_and_loses_nothing_received() {
     if !has_icmp_errors("connection_refused_is_returned_once_and_loses_nothing_received") {

@@ -212,7 +212,8 @@ fn mio_socket<S: BatchSocket + mio::event::Source>(
 }
 
 /// A flush goes on until the socket is full, so an edge-triggered selector reports when it has space again.
-#[cfg(all(feature = "mio", unix))]
+// Elsewhere the socket stays writable, so no event follows.
+#[cfg(all(feature = "mio", target_os = "linux"))]
 #[test]
 fn a_flush_that_leaves_a_rest_is_followed_by_an_event() {
     let (near, far) = unix_pair();

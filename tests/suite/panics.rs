@@ -7,11 +7,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue};
 
 use crate::common::recv::{in_one_receive, memory, payloads};
 use crate::common::sockets::{addr, settle, udp4};
-use crate::common::{exchange, no_failure, numbered, queue_of};
+use crate::common::{exchange, no_failure, numbered, queue_of, some_settings};
 
 const COUNT: usize = 20;
 /// The index of the message that is too long, or at which the caller's code panics.
@@ -65,7 +65,7 @@ fn an_iterator_that_panics_sends_nothing_twice() {
 #[test]
 fn an_iterator_of_destinations_that_panics_queues_none() {
     let (from, to) = (udp4(), udp4());
-    let meta = SendMeta::new().with_hop_limit(7);
+    let meta = some_settings();
     let msg = SendMsg::new(b"data").with_meta(&meta);
     for stop in 1..9 {
         let dests = || (0..9).map(|i| if i == stop { panic_now() } else { addr(&to) });

@@ -7,7 +7,7 @@ use mmsg::{BatchSocket, Offload, SendMeta, SendMsg, SendQueue};
 
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, connected, udp4};
-use crate::common::{code, errno, payload, queue_of};
+use crate::common::{code, errno, payload, queue_of, some_settings};
 
 /// The payload's address for each queued datagram.
 fn places(queue: &SendQueue) -> Vec<*const u8> {
@@ -51,7 +51,7 @@ fn one_payload_goes_to_many_and_is_stored_once() {
     let dests = || to.iter().map(addr);
     let data = payload(7, 900);
     let parts = [&data[..12], &data[12..]].map(IoSlice::new);
-    let meta = SendMeta::new().with_hop_limit(9);
+    let meta = some_settings();
     let msg = SendMsg::gather(&parts).with_meta(&meta);
     let cost = SendQueue::cost(&msg) + 2 * SendQueue::OVERHEAD;
     let mut queue = SendQueue::new(cost + 2 * SendQueue::OVERHEAD + 20);

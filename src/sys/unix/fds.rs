@@ -64,7 +64,7 @@ mod tests {
     fn control(messages: &[(Option<CmsgType>, &[u8])]) -> Vec<u8> {
         let mut buffer = vec![0; 512];
         let end = messages.iter().try_fold(0, |at, (ty, payload)| {
-            append(Layout::NATIVE, &mut buffer, at, ty.expect("Linux has it"), payload)
+            append(Layout::NATIVE, &mut buffer, at, ty.expect("every system has it"), payload)
         });
         buffer.truncate(end.expect("there is space"));
         buffer
@@ -81,14 +81,17 @@ mod tests {
         let numbers: Vec<u8> = [3i32, 40, -1, 500].iter().flat_map(|n| n.to_ne_bytes()).collect();
         let error = (-3i32).to_ne_bytes();
         let pidfd = 7i32.to_ne_bytes();
-        let other = (numbers::TOS, &[9, 9, 9, 9][..]);
+        // Other systems have only the first kind.
+        let pid = numbers::PIDFD.or(numbers::RIGHTS);
+        const OTHER: CmsgType = (libc::SOL_SOCKET, 0x7777);
+        let other = (Some(OTHER), &[9, 9, 9, 9][..]);
         let messages = [
             other,
             // A truncated number is ignored.
             (numbers::RIGHTS, &[&numbers[..], &[1, 2, 3]].concat()[..]),
-            (numbers::PIDFD, &error),
+            (pid, &error),
             other,
-            (numbers::PIDFD, &pidfd),
+            (pid, &pidfd),
             (numbers::RIGHTS, &[]),
         ];
         let mut bytes = control(&messages);
@@ -101,7 +104,7 @@ mod tests {
         }
         erase_numbers(&mut bytes, |_| {});
         erase_numbers(&mut bytes, |fd| panic!("{fd} was given twice"));
-        let kept = ControlMessages::new(&bytes).filter(|m| Some((m.level, m.ty)) == numbers::TOS);
+        let kept = ControlMessages::new(&bytes).filter(|m| (m.level, m.ty) == OTHER);
         assert!(kept.map(|m| m.data).eq([&[9, 9, 9, 9]; 2]));
     }
 
