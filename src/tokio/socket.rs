@@ -57,7 +57,7 @@ use crate::socket::{BatchSocket, is_temporary};
 ///   again. See [the guide](crate::guide::tokio#errors-and-reports).
 /// - No event reports space in the queue of a Unix address: a send to it sleeps for 1 to 4 ms and tries again.
 /// - Each datagram costs one unit of the task's cooperative budget, as with tokio's own calls. A call takes its whole
-///   batch, and the next one yields: another task waits for at most 128 datagrams and one batch.
+///   batch even if the budget is short, and the next one yields.
 ///   [The guide](crate::guide::tokio#a-batch-is-one-turn) says what a batch is in milliseconds.
 /// - A future allocates only if its call is the largest of its thread so far. That of [`send_each`](Self::send_each) also
 ///   allocates for the messages that a full socket does not take.
