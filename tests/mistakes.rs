@@ -64,10 +64,11 @@ fn compile(source: &str, crates: [(&str, &Path); 3]) -> String {
 
 #[test]
 fn rustc_names_the_missing_feature() {
-    if env::var_os("CROSS_RUN").is_some() {
-        let _ = io::stderr()
-            .write_all(b"skipped: rustc_names_the_missing_feature: cargo is of another system\n");
-        return;
+    // Under Wine, cargo's path on this machine has no drive.
+    let cargo = Path::new(env!("CARGO"));
+    if !cargo.is_absolute() || !cargo.is_file() {
+        let line = "skipped: rustc_names_the_missing_feature: cargo is on another system\n";
+        return drop(io::stderr().write_all(line.as_bytes()));
     }
     let [mmsg] = check(&[], ["mmsg"]);
     let [tokio, mio] = check(&["--features=tokio,mio"], ["tokio", "mio"]);
