@@ -264,7 +264,7 @@ impl ReusePortGroup {
         let is_right_without = match error.kind() {
             // The kernel makes a socket that was bound alone into a group when a second one joins.
             io::ErrorKind::InvalidInput => self.members.len() == 1,
-            _ => self.spread == Spread::FLOW && sys::has_no_programs(&error),
+            _ => self.spread == Spread::FLOW && error.raw_os_error() == sys::NO_PROGRAMS,
         };
         if is_right_without { Ok(()) } else { Err(error) }
     }

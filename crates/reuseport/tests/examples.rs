@@ -5,21 +5,34 @@
 #[path = "../../../tests/common/program.rs"]
 mod running;
 
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use running::{Program, Server, client, find, receive};
+use running::{Program, Server, client, find, receive, skip};
 
 #[test]
 fn statsd() {
     let Some(example) = find("statsd") else { return };
-    let ended = Program::start(example, [""; 0]).wait();
+    let ended = Program::start(&example, [""; 0]).wait();
     assert_eq!(ended.status, Some(0), "{ended:#?}");
     // Said once.
     assert_eq!(ended.err, ["datagrams of more than 1500 bytes are dropped"]);
     let sums = ["requests: 20000 of ", "bytes: 30000000 of ", "dropped: 1 datagrams, 0 lines"];
     assert!(ended.out.iter().zip(sums).all(|(line, sum)| line.starts_with(sum)), "{ended:#?}");
     assert_eq!(ended.out.len(), sums.len());
+    // As in `statsd | head -0`.
+    let unread = Command::new(&example).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut unread = unread.expect("it starts");
+    drop(unread.stdout.take());
+    assert_eq!(unread.wait().expect("it ends").code(), Some(0));
+    // With `lo` down.
+    let namespaces = Command::new("unshare").args(["-rn", "true"]).output();
+    if !namespaces.is_ok_and(|output| output.status.success()) {
+        return skip("statsd without a network", "no network namespace");
+    }
+    let ended = Program::start("unshare", ["-rn".as_ref(), example.as_os_str()]).wait();
+    assert_eq!((ended.status, ended.out.len(), ended.err.len()), (Some(1), 0, 1), "{ended:?}");
 }
 
 #[test]

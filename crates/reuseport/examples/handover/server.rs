@@ -2,7 +2,7 @@
 
 use mmsg_reuseport::{ReusePortGroup, Spread};
 use rustix::net::*;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Write as _};
 use std::mem::MaybeUninit;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -49,7 +49,8 @@ pub fn run() -> io::Result<()> {
             .prepare(|socket| socket.set_read_timeout(Some(Duration::from_millis(50))))
             .bind()?,
     };
-    println!("listening on {}", group.local_addr());
+    // A closed output ends no server.
+    let _ = writeln!(io::stdout(), "listening on {}", group.local_addr());
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let giver = scope.spawn(|| {

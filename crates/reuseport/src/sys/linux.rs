@@ -11,6 +11,8 @@ use super::Instruction;
 
 pub(crate) const SPREADS: bool = true;
 pub(crate) const SHARES_WHEN_BOUND: bool = true;
+/// Linux before 4.5, and gVisor.
+pub(crate) const NO_PROGRAMS: Option<i32> = Some(libc::ENOPROTOOPT);
 
 pub(crate) fn share(socket: &Socket) -> io::Result<()> {
     socket.set_reuse_port(true)
@@ -40,11 +42,6 @@ pub(crate) fn cookie(socket: &Socket) -> Option<u64> {
 #[cfg(target_os = "android")]
 pub(crate) fn cookie(_: &Socket) -> Option<u64> {
     None
-}
-
-/// Whether the error of [`attach_cbpf`] says that the system has no such programs: Linux before 4.5, and gVisor.
-pub(crate) fn has_no_programs(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENOPROTOOPT)
 }
 
 /// `struct sock_fprog` (include/uapi/linux/filter.h). The kernel copies the padding, too, so it must be initialised.

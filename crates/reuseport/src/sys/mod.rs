@@ -4,7 +4,7 @@
 //! - `SHARES_WHEN_BOUND`: whether a socket that is bound already can begin to share its address;
 //! - `share`: lets a socket share its address;
 //! - `is_udp`, `is_shared`, `scope`, `cookie`: whether sockets can be one group;
-//! - `has_no_programs`: whether an error of `attach_cbpf` says that the system spreads by flow alone;
+//! - `NO_PROGRAMS`: the number of the error of `attach_cbpf` where the system spreads by flow alone;
 //! - `attach_cbpf`, `detach`, `wait_for_deliveries`, `set_affinity`: on Linux only.
 
 #[cfg_attr(any(target_os = "linux", target_os = "android"), path = "linux.rs")]

@@ -9,6 +9,8 @@ use super::Instruction;
 
 pub(crate) const SPREADS: bool = cfg!(target_os = "freebsd");
 pub(crate) const SHARES_WHEN_BOUND: bool = false;
+/// `Unsupported` has no number.
+pub(crate) const NO_PROGRAMS: Option<i32> = None;
 
 #[cfg(target_os = "freebsd")]
 pub(crate) fn share(socket: &Socket) -> io::Result<()> {
@@ -41,10 +43,6 @@ pub(crate) fn scope(socket: &Socket) -> (Option<bool>, Option<NonZeroU32>) {
 
 pub(crate) fn cookie(_: &Socket) -> Option<u64> {
     None
-}
-
-pub(crate) fn has_no_programs(_: &io::Error) -> bool {
-    true
 }
 
 pub(crate) fn attach_cbpf(_: &Socket, _: &[Instruction]) -> io::Result<()> {
