@@ -3,7 +3,7 @@
 //! `cargo test --all-features --test servers -- --nocapture what_each` prints the table.
 
 use std::ffi::OsStr;
-use std::net::{TcpListener, UdpSocket};
+use std::net::UdpSocket;
 use std::path::Path;
 
 use crate::common::skip;
@@ -118,11 +118,6 @@ fn what_each_says_about_a_file_a_port_or_a_host_that_it_cannot_have() {
     let Some(dns) = find("dns") else { return };
     let args = ["--listen", "127.0.0.1:0", "--zone", "no-such-file"];
     row("dns", "missing file", &run(&dns, &args), Some(1), &["no-such-file: No such file"]);
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a loopback socket");
-    let addr = taken.local_addr().expect("it is bound").to_string();
-    let zone = file("programs/dns/example.zone");
-    let args = ["--listen", "127.0.0.1:0", "--zone", &zone, "--metrics", &addr];
-    row("dns", "port of --metrics taken", &run(&dns, &args), Some(1), &[&addr]);
     if let Some(traceroute) = find("traceroute") {
         // A broadcast address: sockets that are not for it may not send there.
         let ended = run(&traceroute, &["255.255.255.255"]);

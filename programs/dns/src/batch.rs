@@ -80,10 +80,7 @@ fn write(responder: &Responder, queries: &RecvBatch, answers: &mut Vec<Answer>, 
     answers.clear();
     let (zone, mut start) = (responder.zone(), 0);
     for query in queries {
-        let Some(to) = query.reply_addr() else {
-            responder.counts.ignored.fetch_add(1, Relaxed);
-            continue;
-        };
+        let Some(to) = query.reply_addr() else { continue };
         let Some(len) = responder.answer_udp(&zone, query.data(), to, &mut bytes[start..]) else {
             continue;
         };

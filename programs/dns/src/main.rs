@@ -13,7 +13,6 @@
 mod answer;
 mod batch;
 mod limit;
-mod metrics;
 mod parameters;
 mod places;
 mod plain;
@@ -70,11 +69,6 @@ struct Args {
     /// Threads for each address, each with its own socket on the same port, among which the system spreads the clients.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
     threads: u16,
-
-    /// Address and port to serve the counters on over HTTP, for Prometheus. With --mode tokio those of this crate's
-    /// sockets stay 0.
-    #[arg(long, value_name = "ADDR", value_parser = address)]
-    metrics: Option<SocketAddr>,
 
     /// Maximum of answers per second to each client network (/24, /56) over UDP; 0 for no limit. Every second query
     /// over the limit is told to use TCP, the others are dropped. Clients that return this server's cookie are not
@@ -168,14 +162,8 @@ fn run(args: &Args) -> Result<(), String> {
     // GRO off: single queries from many clients never coalesce.
     let offload = Offload::<()>::builder().gso(args.mode == Mode::Offload).gro(false);
     let sockets = groups.into_iter().flatten().map(|socket| offload.build(socket));
-    let sockets: Arc<[_]> = sockets.collect::<Result<_, _>>().map_err(cannot("serve"))?;
-    let metrics = args.metrics.map(|addr| {
-        let page = TcpListener::bind(addr).map(|listener| (listener, Arc::clone(&sockets)));
-        page.map_err(|error| format!("cannot serve metrics on {addr}: {error}"))
-    });
-    let metrics = metrics.transpose()?;
-    start_streams(runtime, hangup, tcp, args, metrics, &responder)
-        .map_err(cannot("serve by TCP"))?;
+    let sockets: Vec<_> = sockets.collect::<Result<_, _>>().map_err(cannot("serve"))?;
+    start_streams(runtime, hangup, tcp, args, &responder).map_err(cannot("serve by TCP"))?;
 
     let serve = |socket: &Offload<UdpSocket>| {
         let _stop = StopAtEnd;
@@ -202,7 +190,10 @@ fn run(args: &Args) -> Result<(), String> {
     let Totals { received, answered } = all.map_err(cannot("serve"))?;
     let (failed, by_tcp) = (&responder.counts.send_errors, &responder.counts.tcp_queries);
     let (failed, by_tcp) = (failed.load(Relaxed), by_tcp.load(Relaxed));
-    let dropped: u64 = sockets.iter().map(metrics::dropped).sum();
+    // For lack of space, also while none was received.
+    let dropped = |socket: &Offload<UdpSocket>| mmsg::options::dropped(socket.get_ref());
+    let dropped: u64 =
+        sockets.iter().filter_map(|socket| dropped(socket).ok()).map(u64::from).sum();
     say(format_args!(
         "total: received {received}, answered {answered}, failed {failed}, dropped by the system {dropped}, by TCP \
          {by_tcp}"
@@ -215,13 +206,12 @@ fn say(line: impl std::fmt::Display) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// Starts a thread for signals, DNS over TCP and the metrics page. It runs as long as the process.
+/// Starts a thread for signals and DNS over TCP. It runs as long as the process.
 fn start_streams(
     runtime: Runtime,
     hangup: Signal,
     tcp: Vec<TcpListener>,
     args: &Args,
-    metrics: Option<(TcpListener, Arc<[Offload<UdpSocket>]>)>,
     responder: &Arc<Responder>,
 ) -> io::Result<()> {
     let guard = runtime.enter();
@@ -229,9 +219,6 @@ fn start_streams(
         listener.set_nonblocking(true)?;
         tokio::net::TcpListener::from_std(listener)
     };
-    if let Some((listener, sockets)) = metrics {
-        runtime.spawn(metrics::serve(listen(listener)?, sockets, Arc::clone(responder)));
-    }
     let connections = max_connections(args) / tcp.len();
     // Tasks, so that they take turns with the connections. None ends but by a panic.
     let mut listeners = JoinSet::new();
@@ -282,9 +269,9 @@ fn signals(
 
 /// The TCP connections asked for, or fewer if the process may not open as many descriptors.
 fn max_connections(args: &Args) -> usize {
-    // The metrics page, a socket for each thread and tokio's copy, the listeners, the runtime and the standard streams.
+    // A socket for each thread and tokio's copy, the listeners, the runtime and the standard streams.
     let each = 2 * u64::from(args.threads) + 1;
-    let others = metrics::CONNECTIONS as u64 + each * args.listen.len() as u64 + 16;
+    let others = each * args.listen.len() as u64 + 16;
     let limit =
         rlimit::increase_nofile_limit(others + u64::from(args.tcp_connections)).unwrap_or(1024);
     limit.saturating_sub(others).clamp(1, args.tcp_connections.into()) as usize

@@ -40,11 +40,10 @@ impl Places {
         Self { max, max_each, taken: Vec::with_capacity(max) }
     }
 
-    /// Accepts connections, runs `serve` on each, and counts in `evicted` the connections that it ends.
+    /// Accepts connections and runs `serve` on each.
     pub async fn run<F: Future<Output = ()> + Send + 'static>(
         mut self,
         listener: TcpListener,
-        evicted: &AtomicU64,
         serve: impl Fn(TcpStream, IpAddr, Active) -> F,
     ) {
         let start = Instant::now();
@@ -57,12 +56,10 @@ impl Places {
                 Err(_) => {
                     // The process is out of descriptors or memory. Ending a connection frees some; if there is none to end,
                     // the task sleeps instead of spinning.
-                    match self.evict(|_| true) {
-                        0 => tokio::time::sleep(Duration::from_millis(10)).await,
-                        ended => {
-                            evicted.fetch_add(ended, Relaxed);
-                            tokio::task::yield_now().await;
-                        }
+                    if self.evict(|_| true) {
+                        tokio::task::yield_now().await;
+                    } else {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
                     }
                     continue;
                 }
@@ -70,9 +67,9 @@ impl Places {
             let network = network(from.ip());
             let of_network = |place: &Place| place.network == network;
             if self.taken.iter().filter(|place| of_network(place)).count() >= self.max_each {
-                evicted.fetch_add(self.evict(of_network), Relaxed);
+                self.evict(of_network);
             } else if self.taken.len() >= self.max {
-                evicted.fetch_add(self.evict(|_| true), Relaxed);
+                self.evict(|_| true);
             }
             let active = Active(Arc::default(), start);
             active.touch();
@@ -83,14 +80,14 @@ impl Places {
         }
     }
 
-    /// Of the connections that `of` selects, ends the one that was idle longest. Returns how many it ended: 0 or 1.
-    fn evict(&mut self, of: impl Fn(&Place) -> bool) -> u64 {
+    /// Of the connections that `of` selects, ends the one that was idle longest. Returns whether there was one.
+    fn evict(&mut self, of: impl Fn(&Place) -> bool) -> bool {
         let candidates = self.taken.iter().enumerate().filter(|(_, place)| of(place));
         let Some((index, _)) = candidates.min_by_key(|(_, place)| place.active.0.load(Relaxed))
         else {
-            return 0;
+            return false;
         };
         self.taken.swap_remove(index).task.abort();
-        1
+        true
     }
 }

@@ -42,7 +42,6 @@ async fn serve(socket: &tokio::net::UdpSocket, responder: &Responder, totals: &m
         totals.received += 1;
         // As mmsg's `reply_addr`: Linux delivers what goes to `::` by loopback.
         if from.port() == 0 || from.ip().to_canonical().is_unspecified() {
-            responder.counts.ignored.fetch_add(1, Relaxed);
             continue;
         }
         let len = responder.answer_udp(&responder.zone(), &query[..len], from, &mut out);

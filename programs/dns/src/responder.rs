@@ -1,7 +1,6 @@
 //! Shared by all transports: the zone, and the protection of others from this server.
 
-use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -39,16 +38,7 @@ pub struct Counts {
     pub send_errors: AtomicU64,
     /// When such an error was said, in seconds since 1970.
     said: AtomicU64,
-    /// Datagrams and messages without an answer: answers themselves, or shorter than a header.
-    pub ignored: AtomicU64,
-    /// Queries dropped because their network exceeded the limit.
-    pub dropped: AtomicU64,
-    /// Queries over the limit that were answered as truncated, so that the client uses TCP.
-    pub slipped: AtomicU64,
     pub tcp_queries: AtomicU64,
-    pub tcp_connections: AtomicU64,
-    /// TCP connections closed to make room for others.
-    pub tcp_evicted: AtomicU64,
 }
 
 impl Responder {
@@ -87,7 +77,7 @@ impl Responder {
         from: SocketAddr,
         out: &mut [u8],
     ) -> Option<usize> {
-        let query = self.read(datagram)?;
+        let query = Query::read(datagram)?;
         let (cookie, is_known) = self.cookie(&query, from.ip());
         let size = query.edns.map_or(WITHOUT_EDNS, |edns| edns.size.into());
         let out = &mut out[..size.clamp(WITHOUT_EDNS, self.max_udp)];
@@ -95,28 +85,14 @@ impl Responder {
         let verdict = if is_known { Verdict::Answer } else { self.limiter.count(from.ip()) };
         match verdict {
             Verdict::Answer => Some(answer(zone, &query, cookie, out)),
-            Verdict::Truncate => {
-                self.counts.slipped.fetch_add(1, Relaxed);
-                Some(Reply::new(&query, cookie, out).finish_truncated())
-            }
-            Verdict::Drop => {
-                self.counts.dropped.fetch_add(1, Relaxed);
-                None
-            }
+            Verdict::Truncate => Some(Reply::new(&query, cookie, out).finish_truncated()),
+            Verdict::Drop => None,
         }
-    }
-
-    fn read<'m>(&self, message: &'m [u8]) -> Option<Query<'m>> {
-        let query = Query::read(message);
-        if query.is_none() {
-            self.counts.ignored.fetch_add(1, Relaxed);
-        }
-        query
     }
 
     /// Answers a message over TCP, whose client has proved its address.
     pub fn answer_tcp(&self, message: &[u8], from: IpAddr, out: &mut [u8]) -> Option<usize> {
-        let query = self.read(message)?;
+        let query = Query::read(message)?;
         self.counts.tcp_queries.fetch_add(1, Relaxed);
         let (cookie, _) = self.cookie(&query, from);
         Some(answer(&self.zone(), &query, cookie, out))
@@ -167,22 +143,6 @@ impl Counts {
         let now = seconds();
         if self.said.fetch_max(now, Relaxed) < now {
             let _ = writeln!(io::stderr(), "error: cannot receive: {error} ({count} so far)");
-        }
-    }
-
-    /// Appends the counts in the text format of Prometheus.
-    pub fn write(&self, page: &mut String) {
-        for (name, count) in [
-            ("receive_errors", &self.receive_errors),
-            ("send_errors", &self.send_errors),
-            ("ignored", &self.ignored),
-            ("limited_dropped", &self.dropped),
-            ("limited_truncated", &self.slipped),
-            ("tcp_queries", &self.tcp_queries),
-            ("tcp_connections", &self.tcp_connections),
-            ("tcp_evicted", &self.tcp_evicted),
-        ] {
-            let _ = writeln!(page, "dns_{name}_total {}", count.load(Relaxed));
         }
     }
 }

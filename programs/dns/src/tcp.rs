@@ -3,7 +3,6 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
@@ -24,11 +23,10 @@ pub async fn serve(listener: TcpListener, responder: Arc<Responder>, connections
     let places = Places::new(connections, connections.div_ceil(SHARE));
     let each = |stream, from, active| {
         let responder = Arc::clone(&responder);
-        responder.counts.tcp_connections.fetch_add(1, Relaxed);
         // On any error the connection is closed.
         async move { drop(connection(stream, from, &active, &responder).await) }
     };
-    places.run(listener, &responder.counts.tcp_evicted, each).await;
+    places.run(listener, each).await;
 }
 
 /// Answers the queries of a connection in order.

@@ -1,6 +1,5 @@
 //! The load generator: `load` asks for bytes, `echo` times requests for one byte beside such downloads.
 
-use std::io::{IsTerminal, Write, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -13,8 +12,6 @@ use crate::{Failure, To, stopped};
 
 /// Time for the downloads to reach their speed.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// How often a terminal shows that the work goes on.
-const SHOW: Duration = Duration::from_secs(1);
 /// Spreads the echoes: without a pause most would fall into moments when the link is idle.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -27,8 +24,8 @@ struct Downloads {
 }
 
 impl Downloads {
-    /// Each connection asks `times` times.
-    fn start(to: &To, times: u32) -> Result<Self, Failure> {
+    /// Each connection asks once, or `again` and again.
+    fn start(to: &To, again: bool) -> Result<Self, Failure> {
         let client = Arc::new(Peer::client(to.addr, to.socket)?);
         let (mut tasks, received) = (JoinSet::new(), Arc::<AtomicU64>::default());
         for _ in 0..to.connections {
@@ -36,7 +33,8 @@ impl Downloads {
             let (addr, bytes) = (to.addr, to.bytes);
             tasks.spawn(async move {
                 let connection = client.connect(addr).await?;
-                for _ in 0..times {
+                request(&connection, bytes, &received).await?;
+                while again {
                     request(&connection, bytes, &received).await?;
                 }
                 connection.close(0u32.into(), b"done");
@@ -56,17 +54,6 @@ impl Downloads {
         self.client.endpoint.close(0u32.into(), b"done");
         self.client.endpoint.wait_idle().await;
     }
-
-    fn show(&self, start: Instant) {
-        if stderr().is_terminal() {
-            let _ = write!(
-                stderr(),
-                "\r{:.0} s: {} bytes ",
-                start.elapsed().as_secs_f64(),
-                self.bytes()
-            );
-        }
-    }
 }
 
 /// Asks for bytes and receives them.
@@ -85,11 +72,11 @@ async fn request(connection: &Connection, bytes: u64, received: &AtomicU64) -> R
     Ok(())
 }
 
-/// Asks `times` times over each of several connections at once. A signal ends it early.
-pub async fn load(to: To, times: u32) -> Result<(), Failure> {
+/// Asks over several connections at once. A signal ends it early.
+pub async fn load(to: To) -> Result<(), Failure> {
     let start = Instant::now();
-    let mut downloads = Downloads::start(&to, times)?;
-    let (mut stop, mut tick) = (std::pin::pin!(stopped()?), tokio::time::interval(SHOW));
+    let mut downloads = Downloads::start(&to, false)?;
+    let mut stop = std::pin::pin!(stopped()?);
     let (mut whole, mut failure) = (0u32, None);
     loop {
         tokio::select! {
@@ -100,7 +87,6 @@ pub async fn load(to: To, times: u32) -> Result<(), Failure> {
                 None => break,
             },
             () = &mut stop => break,
-            _ = tick.tick() => downloads.show(start),
         }
     }
     let (time, bytes) = (start.elapsed().as_secs_f64(), downloads.bytes());
@@ -116,10 +102,10 @@ pub async fn load(to: To, times: u32) -> Result<(), Failure> {
 /// Measures for `seconds` how long a request for one byte takes while other connections download. A signal ends it
 /// early.
 pub async fn echo(to: To, seconds: u16) -> Result<(), Failure> {
-    let mut downloads = Downloads::start(&to, u32::MAX)?;
+    let mut downloads = Downloads::start(&to, true)?;
     let connection = downloads.client.connect(to.addr).await?;
     let (begin, time) = (Instant::now() + WARM_UP, Duration::from_secs(seconds.into()));
-    let (mut stop, mut shown) = (std::pin::pin!(stopped()?), Instant::now());
+    let mut stop = std::pin::pin!(stopped()?);
     let (mut times, mut before, count) = (Vec::new(), 0, AtomicU64::new(0));
     loop {
         if to.connections > 0 {
@@ -128,10 +114,6 @@ pub async fn echo(to: To, seconds: u16) -> Result<(), Failure> {
         let start = Instant::now();
         if start > begin + time {
             break;
-        }
-        if start > shown + SHOW {
-            shown = start;
-            downloads.show(begin);
         }
         tokio::select! {
             biased;

@@ -47,9 +47,6 @@ enum Command {
     Load {
         #[command(flatten)]
         to: To,
-        /// How often each connection asks.
-        #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
-        times: u32,
     },
     /// Measure the latency of requests for one byte while other connections ask for many, again and again.
     Echo {
@@ -94,9 +91,7 @@ fn main() -> ExitCode {
                 Command::Serve { addr, connections, socket } => {
                     serve::run(addr, connections.into(), socket).await
                 }
-                Command::Load { to, times } => {
-                    peer::unless_refused(to.addr, client::load(to, times)).await
-                }
+                Command::Load { to } => peer::unless_refused(to.addr, client::load(to)).await,
                 Command::Echo { to, seconds } => {
                     peer::unless_refused(to.addr, client::echo(to, seconds)).await
                 }

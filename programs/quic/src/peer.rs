@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
 
 use mmsg::{Offload, options};
 use mmsg_quinn::Socket;
@@ -62,8 +61,6 @@ impl Peer {
             .max_concurrent_bidi_streams(STREAMS.into())
             .max_concurrent_uni_streams(0u8.into());
         config.transport_config(Arc::new(transport));
-        // A client retries for this long, and repeats a lost first packet with the same token.
-        config.retry_token_lifetime(Duration::from_secs(30));
         Self::new(addr, Some(config), kind)
     }
 

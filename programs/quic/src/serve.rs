@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use quinn::{Connecting, ConnectionError, RecvStream, SendStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::peer::Peer;
 use crate::{Failure, SocketKind, say, stopped};
@@ -38,22 +37,12 @@ pub async fn run(
     say(format_args!("listening on {}", server.endpoint.local_addr()?));
 
     let figures = Arc::new(Figures::default());
-    // Limits handshakes with unproven addresses: a forged one keeps its place until a timeout.
-    let unproven = Arc::new(Semaphore::new(max_connections / 4));
     loop {
         let incoming = tokio::select! {
             incoming = server.endpoint.accept() => incoming,
             () = &mut stop => break,
         };
         let Some(incoming) = incoming else { break };
-        let is_proven = incoming.remote_address_validated();
-        let place = if is_proven { None } else { Arc::clone(&unproven).try_acquire_owned().ok() };
-        if place.is_none() && !is_proven {
-            // The client must come back with a token, which only reaches the true owner of its address. This takes no
-            // memory.
-            let _ = incoming.retry();
-            continue;
-        }
         figures.connections.fetch_add(1, Relaxed);
         if server.endpoint.open_connections() >= max_connections {
             figures.broken.fetch_add(1, Relaxed);
@@ -62,7 +51,7 @@ pub async fn run(
         }
         // Accepted here, not in the task, so that the limit counts it at once.
         match incoming.accept() {
-            Ok(connecting) => drop(tokio::spawn(serve(connecting, place, Arc::clone(&figures)))),
+            Ok(connecting) => drop(tokio::spawn(serve(connecting, Arc::clone(&figures)))),
             Err(_) => drop(figures.broken.fetch_add(1, Relaxed)),
         }
     }
@@ -79,10 +68,8 @@ pub async fn run(
 }
 
 /// Answers all requests of a connection concurrently until the client closes it.
-async fn serve(connecting: Connecting, place: Option<OwnedSemaphorePermit>, figures: Arc<Figures>) {
-    let connected = connecting.await;
-    drop(place);
-    let end = match connected {
+async fn serve(connecting: Connecting, figures: Arc<Figures>) {
+    let end = match connecting.await {
         Err(error) => error,
         Ok(connection) => loop {
             let (send, recv) = match connection.accept_bi().await {

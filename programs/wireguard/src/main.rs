@@ -11,7 +11,6 @@
 //! `udp.rs` implements gotatun's socket traits with this crate, `tun.rs` its device traits with tun-rs. `--udp stock`
 //! uses gotatun's own sockets, for comparison.
 
-mod asked;
 mod config;
 mod tun;
 mod udp;
@@ -32,12 +31,12 @@ use config::Config;
 use tun::Tun;
 use udp::Batched;
 
-/// Runs a WireGuard node until SIGINT, SIGTERM or SIGHUP.
+/// Runs a WireGuard node until SIGINT or SIGTERM.
 #[derive(Parser)]
 #[command(name = "wireguard", version)]
 struct Options {
     /// Configuration in wg-quick's form: [Interface] with PrivateKey, Address, ListenPort, MTU; [Peer] with PublicKey,
-    /// PresharedKey, AllowedIPs, Endpoint, PersistentKeepalive.
+    /// PresharedKey, AllowedIPs, Endpoint.
     config: PathBuf,
 
     /// Name of the TUN device; by default the configuration's file name without its extension.
@@ -75,8 +74,7 @@ fn run(options: &Options) -> Result<(), String> {
     let path = options.config.display();
     let text =
         std::fs::read_to_string(&options.config).map_err(|error| format!("{path}: {error}"))?;
-    let mut note = |said| _ = writeln!(io::stderr(), "{path}: {said}");
-    let config = Config::parse(&text, &mut note).map_err(|error| format!("{path}: {error}"))?;
+    let config = Config::parse(&text).map_err(|error| format!("{path}: {error}"))?;
     let stem = options.config.file_stem().unwrap_or_default().to_string_lossy();
     let device = options.device.as_deref().unwrap_or(&stem);
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("tokio: {error}"))?;
@@ -108,15 +106,12 @@ async fn serve(
 ) -> Result<(), String> {
     let on = |kind| signal(kind).map_err(|error| format!("signals: {error}"));
     let (mut int, mut term) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
-    // Under nohup, SIGHUP stays ignored.
-    let mut hangup = if ignores_hangup() { None } else { Some(on(SignalKind::hangup())?) };
-    let ((writer, reader), has_peers) = (tun.ends(), !config.peers.is_empty());
+    let (writer, reader) = tun.ends();
     let mut device = DeviceBuilder::new()
         .with_udp(udp)
         .with_ip_pair(writer, reader)
         .with_private_key(config.private_key)
         .with_listen_port(config.port)
-        .with_fwmark(config.mark)
         .with_peers(config.peers)
         .build()
         .await
@@ -125,14 +120,11 @@ async fn serve(
             error => error.to_string(),
         })?;
     let port = device.read(async |device| device.listen_port()).await;
-    // gotatun binds no socket without peers.
-    let port = if has_peers { format!("listening on port {port}") } else { "no [Peer]".to_owned() };
-    say(format_args!("{port}, device {name}\n"));
+    say(format_args!("listening on port {port}, device {name}\n"));
     let ended = tokio::select! {
         () = device.wait() => Err(format!("TUN device {name} is gone, or the UDP socket failed")),
         _ = int.recv() => Ok(()),
         _ = term.recv() => Ok(()),
-        Some(_) = async { hangup.as_mut()?.recv().await } => Ok(()),
     };
     for peer in device.peers().await {
         // Not by its key, which might be a private one by mistake.
@@ -142,13 +134,6 @@ async fn serve(
     }
     device.stop().await;
     ended
-}
-
-/// Whether the program was started with SIGHUP ignored.
-fn ignores_hangup() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set & 1 != 0)
 }
 
 /// Prints and flushes, also to a pipe. Ignores a closed pipe, so that the node goes on.

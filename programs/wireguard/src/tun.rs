@@ -6,8 +6,6 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -15,9 +13,6 @@ use bytes::BytesMut;
 use gotatun::packet::{Ip, Packet, PacketBufPool};
 use gotatun::tun::{IpRecv, IpSend, MtuWatcher};
 use ipnetwork::IpNetwork;
-use rustix::thread::{
-    CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
-};
 use tokio::sync::mpsc;
 use tun_rs::{AsyncDevice, DeviceBuilder, GROTable, IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_LEN};
 
@@ -45,22 +40,8 @@ pub struct Tun {
 impl Tun {
     /// Makes the device, with the configuration's addresses and MTU, and brings it up.
     pub fn new(name: &str, config: &Config, offload: bool) -> Result<Self, String> {
-        if !Path::new("/dev/net/tun").exists() {
-            let hint = "load the module (`modprobe tun`), or pass the device to the container";
-            return Err(format!("there is no /dev/net/tun: {hint}"));
-        }
-        // The kernel's own rule, for which it says only "invalid argument" (dev_valid_name).
-        let wrong = |byte: u8| byte.is_ascii_whitespace() || b"/:".contains(&byte);
-        if !(1..16).contains(&name.len())
-            || name.bytes().any(wrong)
-            || [".", "..", "all", "default"].contains(&name)
-        {
-            let rule = "1 to 15 bytes without spaces, \"/\" and \":\", and neither \"all\" nor \"default\"";
-            return Err(format!("\"{}\" is no name of a device: {rule}", name.escape_debug()));
-        }
         let mut builder = DeviceBuilder::new().name(name).mtu(config.mtu).offload(offload);
-        // Of IPv4, the builder keeps the address that comes last, here the first of the file.
-        for address in config.addresses.iter().rev() {
+        for address in &config.addresses {
             builder = match address {
                 IpNetwork::V4(v4) => builder.ipv4(v4.ip(), v4.prefix(), None),
                 IpNetwork::V6(v6) => builder.ipv6(v6.ip(), v6.prefix()),
@@ -76,18 +57,6 @@ impl Tun {
             };
             format!("TUN device {name}: {error}{hint}")
         })?;
-        for address in config.addresses.iter().filter(|address| address.is_ipv4()).skip(1) {
-            let text = address.to_string();
-            // If this fails, `ip` says what it may not do.
-            let _ = pass_on_net_admin();
-            let ran = Command::new("ip").args(["address", "add", &text, "dev", name]).output();
-            let why = match ran {
-                Ok(ran) if ran.status.success() => continue,
-                Ok(ran) => String::from_utf8_lossy(&ran.stderr).trim().to_owned(),
-                Err(error) => error.to_string(),
-            };
-            return Err(format!("Address {text} cannot be added to {name} by `ip`: {why}"));
-        }
         let [reads, read, unfit, writes, written, rejected] = Default::default();
         let mtu = config.mtu;
         Ok(Self { device, mtu, offload, reads, read, unfit, writes, written, rejected })
@@ -121,14 +90,6 @@ impl Tun {
         let count = if result.is_ok() { &self.written } else { &self.rejected };
         count.fetch_add(packets as u64, Relaxed);
     }
-}
-
-/// Lets the programs that this thread starts have its CAP_NET_ADMIN, even if it is not root's.
-fn pass_on_net_admin() -> rustix::io::Result<()> {
-    let mut sets = capabilities(None)?;
-    sets.inheritable |= CapabilitySet::NET_ADMIN;
-    set_capabilities(None, sets)?;
-    configure_capability_in_ambient_set(CapabilitySet::NET_ADMIN, true)
 }
 
 /// gotatun reads packets from this.

@@ -1,22 +1,20 @@
-//! gotatun's UDP on `mmsg`: sends with GSO, receives with GRO, answers from the address that was asked.
+//! gotatun's UDP on `mmsg`: sends with GSO, receives with GRO.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use gotatun::packet::{Packet, PacketBufPool};
 use gotatun::udp::{UdpRecv, UdpSend, UdpTransportFactory, UdpTransportFactoryParams};
 use mmsg::offload::Counters;
-use mmsg::{Ancillary, Offload, RecvBatch, SendMeta, SendMsg, prelude::*};
+use mmsg::{Offload, RecvBatch, SendMsg, prelude::*};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
-
-use crate::asked::Asked;
 
 /// Packets that gotatun collects for one call.
 const SENT_AT_ONCE: usize = 256;
@@ -26,8 +24,6 @@ const SLOTS: usize = 16;
 pub const POOLED: usize = 4096;
 /// Bytes of longer messages that may wait in gotatun. Its queue takes 4,000 packets, which could be 250 MiB.
 const LONG_BYTES: usize = 6 << 20;
-/// The first byte of a handshake initiation.
-const INITIATION: u8 = 1;
 
 /// Bytes of the receive buffer: what arrives in 10 ms at 3 Gbit/s while the node is busy.
 pub const RECV_BUFFER: usize = 4 << 20;
@@ -42,15 +38,10 @@ pub struct Transport(Arc<Shared>);
 
 struct Shared {
     socket: Offload<UdpSocket>,
-    asked: Mutex<Asked>,
     send_errors: AtomicU64,
     recv_errors: AtomicU64,
     /// Datagrams received that were not passed on: too many long ones, or without a source.
     dropped: AtomicU64,
-}
-
-fn locked(asked: &Mutex<Asked>) -> MutexGuard<'_, Asked> {
-    asked.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl UdpTransportFactory for Batched {
@@ -69,8 +60,8 @@ impl UdpTransportFactory for Batched {
             }
             result => result,
         }?;
-        let (asked, [send_errors, recv_errors, dropped]) = Default::default();
-        let shared = Shared { socket, asked, send_errors, recv_errors, dropped };
+        let [send_errors, recv_errors, dropped] = Default::default();
+        let shared = Shared { socket, send_errors, recv_errors, dropped };
         let transport = Transport(Arc::new(shared));
         // gotatun binds again after a change of its configuration, which this program never makes.
         let transport = self.0.get_or_init(|| transport).clone();
@@ -85,22 +76,17 @@ fn bind(params: &UdpTransportFactoryParams, ip: IpAddr) -> io::Result<Offload<Ud
     if addr.is_ipv6() {
         socket.set_only_v6(params.addr.is_some())?;
     }
-    if let Some(mark) = params.fwmark {
-        socket.set_mark(mark)?;
-    }
     // The system may allow less, which is enough for most links.
     let _ = mmsg::options::set_recv_buffer(&socket, RECV_BUFFER)?;
-    Ancillary::DEST.require(&socket)?;
     socket.bind(&addr.into())?;
     Offload::new(UdpSocket::from_std(socket.into())?)
 }
 
 impl UdpSend for Transport {
-    /// The options of each packet.
-    type SendManyBuf = Vec<SendMeta>;
+    type SendManyBuf = ();
 
     async fn send_to(&self, packet: Packet, destination: SocketAddr) -> io::Result<()> {
-        self.send_many_to(&mut Vec::new(), &mut vec![(packet, destination)]).await
+        self.send_many_to(&mut (), &mut vec![(packet, destination)]).await
     }
 
     fn max_number_of_packets_to_send(&self) -> usize {
@@ -110,34 +96,12 @@ impl UdpSend for Transport {
     /// Drops only the packets that fail: after an error gotatun would drop the others, too.
     async fn send_many_to(
         &self,
-        metas: &mut Vec<SendMeta>,
+        _: &mut (),
         packets: &mut Vec<(Packet, SocketAddr)>,
     ) -> io::Result<()> {
-        let Shared { socket, asked, send_errors, .. } = &*self.0;
-        metas.clear();
-        for run in packets.chunk_by(|(_, one), (_, next)| one == next) {
-            let begins = run.iter().any(|(packet, _)| packet.first() == Some(&INITIATION));
-            metas.resize(metas.len() + run.len(), locked(asked).reply(run[0].1, begins));
-        }
-        let msgs = packets.iter().zip(&*metas);
-        let msgs = msgs.map(|((packet, dest), meta)| SendMsg::to(*dest, packet).with_meta(meta));
-        let (mut without_source, failed) = (Vec::new(), || _ = send_errors.fetch_add(1, Relaxed));
-        let on_error = |index: usize, error: io::Error| {
-            let by_source = matches!(
-                error.kind(),
-                io::ErrorKind::InvalidInput | io::ErrorKind::NetworkUnreachable
-            );
-            if by_source && metas[index].source.is_some() {
-                without_source.push(&packets[index]);
-            } else {
-                failed();
-            }
-        };
-        socket.send_each(msgs, on_error).await?;
-        // This host may no longer have the address (Linux: EINVAL, for IPv4 also ENETUNREACH).
-        without_source.iter().for_each(|(_, dest)| locked(asked).forget(*dest));
-        let msgs = without_source.iter().map(|(packet, dest)| SendMsg::to(*dest, packet));
-        socket.send_each(msgs, |_, _| failed()).await?;
+        let Shared { socket, send_errors, .. } = &*self.0;
+        let msgs = packets.iter().map(|(packet, dest)| SendMsg::to(*dest, packet));
+        socket.send_each(msgs, |_, _| _ = send_errors.fetch_add(1, Relaxed)).await?;
         packets.clear();
         Ok(())
     }
@@ -194,7 +158,7 @@ impl UdpRecv for Transport {
         pool: &mut PacketBufPool,
         packets: &mut Vec<(Packet, SocketAddr)>,
     ) -> io::Result<()> {
-        let Shared { socket, asked, recv_errors, dropped, .. } = &*self.0;
+        let Shared { socket, recv_errors, dropped, .. } = &*self.0;
         while socket.recv_into(batch).await.is_err() {
             recv_errors.fetch_add(1, Relaxed);
             // A lasting error must not cause a busy loop.
@@ -207,7 +171,6 @@ impl UdpRecv for Transport {
             };
             // gotatun compares sources with endpoints, where IPv4 addresses are not mapped to IPv6.
             source.set_ip(source.ip().to_canonical());
-            locked(asked).heard(source, message.meta().reply_meta());
             let mut copy = long(held, long_bytes, message.data());
             for datagram in message.datagrams() {
                 let data = datagram.data();

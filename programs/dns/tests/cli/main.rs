@@ -2,8 +2,8 @@
 
 mod abuse;
 mod dig;
+mod failing;
 mod load;
-mod metrics;
 mod operator;
 mod program;
 mod raw;

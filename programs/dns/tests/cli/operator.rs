@@ -6,7 +6,6 @@ use std::net::{TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::metrics::{get, start};
 use crate::program::{Program, Server, client, serve, zone};
 use crate::raw::query;
 use crate::running::{has_ipv6, receive};
@@ -165,7 +164,7 @@ fn the_wildcard_of_ipv6_leaves_ipv4_to_others() {
 /// The kernel counts what finds no place in the socket's buffer while the server is stopped.
 #[test]
 fn datagrams_that_the_system_drops_are_counted() {
-    let (server, metrics) = start(&["--mode", "batch"]);
+    let server = serve("127.0.0.1:0", &["--mode", "batch"]);
     let client = client(server.addr);
     server.program.signal(libc::SIGSTOP);
     // More than any buffer that the server asks for has space for.
@@ -173,13 +172,6 @@ fn datagrams_that_the_system_drops_are_counted() {
         let _ = client.send_to(&query(1), server.addr);
     }
     server.program.signal(libc::SIGCONT);
-    let page = get(&metrics, "");
-    let count = |page: &str| {
-        let line = page.lines().find_map(|l| l.strip_prefix("dns_dropped_total{socket=\"0\"} "));
-        line.and_then(|count| count.parse::<u64>().ok()).expect("a counter")
-    };
-    assert!(count(&page) > 0, "{page}");
-    assert!(page.contains("\ndns_send_errors_total 0\n"), "{page}");
     let ended = server.stop();
     assert!(!ended[0].contains("dropped by the system 0,"), "{ended:?}");
 }

@@ -1,9 +1,6 @@
-//! Faulty networks and peers.
+//! Peers without a route, and floods.
 
-use std::collections::VecDeque;
-use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use crate::kit::{
@@ -11,118 +8,6 @@ use crate::kit::{
 };
 use crate::running::{Program, receive};
 use crate::veth::{DEVICE, FAR, FAR_ROUTED, NEAR, ip};
-
-/// Relays datagrams between the node at `to` and the other node until `ends`, with faults: corrupt and truncated copies
-/// first, then the datagram twice, then an old one. Each fourth is sent once, after the next one.
-fn relay(socket: &UdpSocket, to: SocketAddr, ends: &AtomicBool) {
-    socket.set_read_timeout(Some(Duration::from_millis(20))).expect("a read timeout");
-    let (mut other, mut late) = (None, None);
-    let (mut old, mut count, mut buffer) = (VecDeque::new(), 0, [0; 2048]);
-    let send = |data: &[u8], dest| _ = socket.send_to(data, dest);
-    while !ends.load(Ordering::Relaxed) {
-        let Ok((len, from)) = socket.recv_from(&mut buffer) else {
-            // No datagram is coming to overtake the late one.
-            if let Some((data, dest)) = late.take() {
-                let data: Vec<u8> = data;
-                send(&data, dest);
-            }
-            continue;
-        };
-        let dest = if from == to {
-            let Some(other) = other else { continue };
-            other
-        } else {
-            other = Some(from);
-            to
-        };
-        let data = buffer[..len].to_vec();
-        count += 1;
-        for at in [count % len, 0, 4, len - 1] {
-            let mut corrupt = data.clone();
-            corrupt[at] ^= 1 << (count % 8);
-            send(&corrupt, dest);
-        }
-        send(&data[..count % len], dest);
-        if count % 4 == 0 && late.is_none() {
-            late = Some((data.clone(), dest));
-        } else {
-            send(&data, dest);
-            send(&data, dest);
-            if let Some((data, dest)) = late.take() {
-                send(&data, dest);
-            }
-        }
-        if let Some((data, dest)) = old.front() {
-            let data: &Vec<u8> = data;
-            send(data, *dest);
-        }
-        old.push_back((data, dest));
-        old.truncate(100);
-        old.rotate_left(1);
-    }
-}
-
-/// Ends the relay, also after a panic.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-#[test]
-fn each_packet_comes_once_through_a_network_that_mistreats_them() {
-    let test = "each_packet_comes_once_through_a_network_that_mistreats_them";
-    with_nodes(test, |far| {
-        // The relay reaches the far node over loopback.
-        far.enter(|| ip("link set lo up")).expect("loopback");
-        let config = Config::new(2, &["10.78.0.2/24"], 0).peer(1, &["10.78.0.1"], None);
-        let there = far.enter(|| Node::start(&config.write(test, "far"), &[]));
-        let relaying = far.enter(|| UdpSocket::bind((FAR, 0)).expect("an address of the far end"));
-        let (via, to) = (relaying.local_addr().unwrap(), SocketAddr::from((FAR, there.port)));
-        let config = Config::new(1, &["10.78.0.1/24"], 0).peer(2, &["10.78.0.2"], Some(via));
-        let near = Node::start(&config.write(test, "near"), &[]);
-        let ends = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| relay(&relaying, to, &ends));
-            let _end = End(&ends);
-            let (a, b) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));
-            let (a_addr, b_addr) = (a.local_addr().unwrap(), b.local_addr().unwrap());
-            for round in 0..80u32 {
-                for (from, to, dest) in [(&a, &b, b_addr), (&b, &a, a_addr)] {
-                    // Few enough for the receive buffer: the relay sends eight datagrams for each.
-                    let numbers = round * 8..(round + 1) * 8;
-                    for number in numbers.clone() {
-                        from.send_to(&number.to_be_bytes().repeat(200), dest).expect("sent");
-                    }
-                    let mut received: Vec<u32> = numbers
-                        .clone()
-                        .map(|_| {
-                            let mut data = [0; 2048];
-                            let len = receive(to, &mut data).expect("it comes");
-                            let number = data[..4].try_into().expect("four bytes");
-                            assert_eq!((len, &data[..len]), (800, &number_bytes(number)[..]));
-                            u32::from_be_bytes(number)
-                        })
-                        .collect();
-                    received.sort_unstable();
-                    // No number came twice, and none is from an earlier round.
-                    assert_eq!(received, numbers.collect::<Vec<_>>());
-                }
-            }
-        });
-        let counters = [near.stop(), there.stop()];
-        for counters in &counters {
-            assert_nothing_lost(counters);
-            assert_eq!(number(counters, "tun written: packets"), 640, "{counters}");
-        }
-    });
-}
-
-fn number_bytes(number: [u8; 4]) -> Vec<u8> {
-    number.repeat(200)
-}
 
 /// Another address of the near end.
 const NEAR_OTHER: &str = "10.77.2.1";

@@ -2,10 +2,8 @@
 
 #![cfg(target_os = "linux")]
 
-mod addresses;
 #[path = "../../../../tests/common/mod.rs"]
 mod common;
-mod configured;
 mod faults;
 mod kit;
 #[path = "../../../../tests/common/program.rs"]
