@@ -1,4 +1,4 @@
-//! The guide: how to choose, to size and to react. These modules contain text only.
+//! The guide. These modules contain text only.
 //!
 //! Begin with the [`cookbook`], which has a recipe for each kind of program, or with [`porting`] if the program exists.
 //! The page `tokio` needs the feature `tokio`.
