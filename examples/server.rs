@@ -8,7 +8,7 @@
 //! attacks this program and checks that its `echo` is the documented one. Keep echo servers off the Internet: they send
 //! whatever they receive to a forged source.
 
-use mmsg::{Ancillary, RecvBatch, prelude::*};
+use mmsg::{Ancillary, Offload, RecvBatch, prelude::*};
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
@@ -19,10 +19,10 @@ use std::{
 #[macro_use]
 mod common;
 
-pub fn echo(socket: &UdpSocket) -> io::Result<()> {
+pub fn echo(socket: &Offload<UdpSocket>) -> io::Result<()> {
     Ancillary::DEST.require(socket)?; // Replies leave from the address that was asked.
-    let port = socket.local_addr()?.port();
-    let mut batch = RecvBatch::new(64, 65_535); // Slots as long as any datagram.
+    let port = socket.get_ref().local_addr()?.port();
+    let mut batch = RecvBatch::for_gro(16);
     loop {
         if let Err(error) = socket.recv_into(&mut batch) {
             eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
@@ -40,5 +40,5 @@ fn main() -> common::Result {
     let addr = args.first().copied().unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
     let socket = UdpSocket::bind(addr).map_err(|error| format!("{addr}: {error}"))?;
     println!("listening on {}", socket.local_addr()?);
-    Ok(echo(&socket)?)
+    Ok(echo(&Offload::new(socket)?)?)
 }

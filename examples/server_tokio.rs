@@ -7,17 +7,17 @@
 //! Prints the address it listens on. `echo hello | socat -t1 - UDP:127.0.0.1:7777` then prints "hello". `tests/servers`
 //! attacks this program. Keep echo servers off the Internet: they send whatever they receive to a forged source.
 
-use mmsg::{Ancillary, RecvBatch, prelude::*};
+use mmsg::{Ancillary, Offload, RecvBatch, prelude::*};
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::{net::UdpSocket, time};
 
 #[macro_use]
 mod common;
 
-async fn echo(socket: &UdpSocket) -> io::Result<()> {
+async fn echo(socket: &Offload<UdpSocket>) -> io::Result<()> {
     Ancillary::DEST.require(socket)?; // Replies leave from the address that was asked.
-    let port = socket.local_addr()?.port();
-    let mut batch = RecvBatch::new(64, 65_535); // Slots as long as any datagram.
+    let port = socket.get_ref().local_addr()?.port();
+    let mut batch = RecvBatch::for_gro(16);
     loop {
         if let Err(error) = socket.recv_into(&mut batch).await {
             eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
@@ -36,5 +36,5 @@ async fn main() -> common::Result {
     let addr = args.first().copied().unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
     let socket = UdpSocket::bind(addr).await.map_err(|error| format!("{addr}: {error}"))?;
     println!("listening on {}", socket.local_addr()?);
-    Ok(echo(&socket).await?)
+    Ok(echo(&Offload::new(socket)?).await?)
 }

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mmsg::{BatchSocketExt, SendMsg};
+use mmsg::{BatchSocketExt, Offload, SendMsg};
 use socket2::{Domain, Socket, Type};
 
 use crate::common::{TIME_LIMIT, firewall, linux::in_namespace, skip};
@@ -115,7 +115,7 @@ fn the_readme_s_server_goes_past_connection_refused() {
     refusing.connect(peer).expect("connecting only stores the peer");
     server.connect(peer).expect("connecting only stores the peer");
     // It serves until the process ends.
-    thread::spawn(move || readme::echo(&server));
+    thread::spawn(move || readme::echo(&Offload::new(server).expect("a UDP socket")));
     for number in 0..100u32 {
         let data = number.to_be_bytes();
         let sent = refusing.send_each([SendMsg::to(to, &data)], |_, error| panic!("{error}"));
