@@ -216,11 +216,11 @@ thread_local!(static ARENAS: [Cell<Kept>; 2] = const { [Cell::new(Vec::new()), C
 /// `OutOfMemory` if there is no memory for a new arena; the error of `call`.
 #[inline]
 pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> io::Result<R>) -> io::Result<R> {
-    let take = |[first, second]: &[Cell<Kept>; 2]| match first.take() {
+    let kept = ARENAS.try_with(|[first, second]| match first.take() {
         none if none.is_empty() => second.take(),
         arena => arena,
-    };
-    let mut arena = ARENAS.try_with(take).unwrap_or_default();
+    });
+    let mut arena = kept.unwrap_or_default();
     if arena.is_empty() {
         arena.try_reserve_exact(1).map_err(|_| io::ErrorKind::OutOfMemory)?;
         arena.push(MmsgBuf::new());

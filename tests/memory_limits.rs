@@ -116,32 +116,6 @@ fn a_batch_without_memory_is_an_error() {
 }
 
 #[test]
-fn an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
-    let (near, far) = (socket(), socket());
-    let to = far.local_addr().expect("it is bound");
-    let msgs = [SendMsg::to(to, b"data"); 32];
-    let mut queue = SendQueue::new(1 << 16);
-    msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-    let mut memory = [[0; 8]; 32];
-    let mut recv_msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
-    // On Windows a receive takes one message.
-    let each = if cfg!(windows) { 1 } else { 32 };
-    for limit in [1_000, 2_000, 5_000] {
-        let sends = limited(limit, || [near.send_batch(&msgs), near.flush(&mut queue)]);
-        let receives = limited(limit * each / 32, || [far.recv_batch(&mut recv_msgs)]);
-        for result in sends.into_iter().chain(receives) {
-            assert_eq!(result.expect_err("there is no memory").kind(), ErrorKind::OutOfMemory);
-        }
-    }
-    assert_eq!(queue.len(), 32);
-    // Nothing was sent, and both sockets still work.
-    assert_eq!(near.flush(&mut queue).expect("there is memory again"), 32);
-    for msgs in recv_msgs.chunks_mut(each) {
-        assert_eq!(far.recv_batch(msgs).expect("they are there"), each);
-    }
-}
-
-#[test]
 fn a_queue_without_memory_is_an_error_and_unchanged() {
     let mut queue = SendQueue::new(usize::MAX);
     queue.push(&SendMsg::new(b"one")).expect("there is memory");
@@ -212,79 +186,6 @@ fn check_arrived(far: &UdpSocket, expected: &[&[u8]]) {
     far.set_nonblocking(true).expect("an open socket");
     assert_eq!(far.recv(&mut buffer).expect_err("no more").kind(), ErrorKind::WouldBlock);
     far.set_nonblocking(false).expect("an open socket");
-}
-
-#[test]
-fn an_offload_without_memory_is_an_error_and_moves_nothing() {
-    let (near, far) = (socket(), socket());
-    let to = far.local_addr().expect("it is bound");
-    let msgs = [SendMsg::to(to, b"data"); 32];
-    let mut queue = SendQueue::new(1 << 16);
-    msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-    // Without an arena, and with an arena that only lacks the memory for offload.
-    for warm in [false, true] {
-        on_a_new_thread(|| {
-            if warm {
-                assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 32);
-                check_arrived(&far, &[&b"data"[..]; 32]);
-            }
-            let near = Offload::new(&near).expect("a UDP socket");
-            if warm && !near.state().gso() {
-                // It needs no more memory than the plain socket.
-                return;
-            }
-            for limit in [1_000, 2_000, 5_000, 10_000] {
-                let tries = limited(limit, || [near.send_batch(&msgs), near.flush(&mut queue)]);
-                for result in tries {
-                    let error = result.expect_err("there is no memory");
-                    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-                }
-            }
-            assert_eq!((queue.len(), near.state().counters().sent), (32, 0));
-            check_arrived(&far, &[]);
-        });
-    }
-    let near = Offload::new(&near).expect("a UDP socket");
-    assert_eq!(near.send_batch(&msgs).expect("there is memory again"), 32);
-    assert_eq!(near.flush(&mut queue).expect("there is memory again"), 32);
-    check_arrived(&far, &[&b"data"[..]; 64]);
-}
-
-/// There is no memory for the datagrams' headers, or for the payload in one piece.
-#[test]
-fn a_message_that_cannot_be_segmented_for_want_of_memory_is_not_sent() {
-    let (near, far) = (socket(), socket());
-    let to = far.local_addr().expect("it is bound");
-    let plain = SendMsg::to(to, b"data");
-    let bytes: Vec<u8> = (0..120).map(|i| i % 100).collect();
-    let long: Vec<u8> = (0..20_000).map(|i| (i % 251) as u8).collect();
-    let parts = [IoSlice::new(&long[..9_000]), IoSlice::new(&long[9_000..])];
-    let many = (SendMsg::to(to, &bytes).with_segment_size(2), bytes.chunks(2));
-    let gathered = SendMsg::gather(&parts).with_dest(to).with_segment_size(1_000);
-    for ((own, pieces), limit) in [(many, 3_000), ((gathered, long.chunks(1_000)), 10_000)] {
-        on_a_new_thread(|| {
-            let near = Offload::builder().gso(false).build(&near).expect("a UDP socket");
-            // Other messages in the batch provide all memory but that for the segmentation.
-            assert_eq!(near.send_batch(&[plain; 3]).expect("loopback takes it"), 3);
-            check_arrived(&far, &[&b"data"[..]; 3]);
-            let mut queue = SendQueue::new(1 << 16);
-            [plain, own, plain].iter().for_each(|msg| queue.push(msg).expect("there is space"));
-            let [first, second, third] = limited(limit, || {
-                let first = near.send_batch(&[plain, own, plain]);
-                [first, near.send_batch(&[own, plain]), near.flush(&mut queue)]
-            });
-            assert_eq!(first.expect("the one before it"), 1);
-            assert_eq!(second.expect_err("no memory").kind(), ErrorKind::OutOfMemory);
-            assert_eq!((third.expect("the one before it"), queue.len()), (1, 2));
-            check_arrived(&far, &[&b"data"[..]; 2]);
-            assert_eq!(near.send_batch(&[own, plain]).expect("there is memory again"), 2);
-            while !queue.is_empty() {
-                near.flush(&mut queue).expect("there is memory again");
-            }
-            let once: Vec<_> = pieces.chain([&b"data"[..]]).collect();
-            check_arrived(&far, &[&once[..], &once].concat());
-        });
-    }
 }
 
 /// Runs `call` within closures of receives, as many as `depth`.

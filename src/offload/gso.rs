@@ -152,11 +152,7 @@ impl Call<'_> {
                 End::Full => return Ok(sent),
                 End::AtBatch(batch) => (rest, flags) = (&rest[..batch.messages], Flags::DONT_WAIT),
                 End::RejectedBatch(batch, error) => {
-                    // An ICMP error about another datagram may have the same number as a missing offload.
-                    let cause = sys::segmentation_rejected(&error).filter(|cause| {
-                        *cause == Rejection::Size
-                            || !sys::may_be_unrelated_icmp(self.socket, &error)
-                    });
+                    let cause = sys::segmentation_rejected(&error);
                     limits.reject(next.dest, Rejected { error, cause, segment: batch.segment });
                 }
                 // The kernel may have rejected the message's batch for its TOS, too.

@@ -343,8 +343,9 @@ impl RecvBatch {
     /// Adds a message whose payload is in the next slot.
     fn add(&mut self, result: RecvResult, source: &Name, meta: RecvMeta) {
         self.slots.set_received(self.len, result, source);
-        self.grow_to(self.len + 1);
-        self.metas[self.len - 1] = Some(meta);
+        self.metas.truncate(self.len);
+        self.metas.push(Some(meta));
+        self.len += 1;
         self.drained = false;
     }
 
@@ -382,23 +383,14 @@ impl RecvBatch {
         let offered = (self.slots() - self.len).min(MAX_RECV);
         let prepared = self.slots.prepared(self.len, offered);
         let Received { count, drained } = sys::recv(socket, prepared, flags)?;
-        let first = self.len;
-        self.grow_to(first + count);
+        self.metas.resize(self.metas.len().max(self.len + count), None);
         let headers = self.slots.headers();
-        for i in first..self.len {
+        for i in self.len..self.len + count {
             RecvMeta::decode(headers.control(i, &headers.result(i)), &mut self.metas[i]);
         }
+        self.len += count;
         self.drained = drained;
         Ok(count)
-    }
-
-    /// Makes the batch hold `len` messages.
-    #[inline]
-    fn grow_to(&mut self, len: usize) {
-        if self.metas.len() < len {
-            self.metas.resize(len, None);
-        }
-        self.len = len;
     }
 }
 

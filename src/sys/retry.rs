@@ -121,7 +121,7 @@ pub(crate) fn recv(
     let received = match recv_once(socket, &mut prepared, flags) {
         Ok(received) => received,
         Err(error) => {
-            let unrelated = |_: &_, error: &_| native::icmp::is_unrelated(socket, error);
+            let unrelated = |_: &mut _, error: &_| native::icmp::is_unrelated(socket, error);
             retry(socket, &mut prepared, Socket::read_timeout, flags, error, unrelated, recv_once)?
         }
     };
@@ -192,7 +192,7 @@ pub(crate) fn send(
             sent => return sent,
         };
         let (mut was_asked, mut was_rejected) = (false, false);
-        let unrelated = |prepared: &PreparedSends<'_>, error: &io::Error| {
+        let unrelated = |prepared: &mut PreparedSends<'_>, error: &io::Error| {
             let is_too_big = error.raw_os_error() == Some(numbers::EMSGSIZE);
             // The other errors of a connected socket are about its peer, so the caller gets them.
             if !(has_dest || is_too_big) || !native::icmp::may_be_unrelated(socket, error) {
@@ -202,7 +202,7 @@ pub(crate) fn send(
                 // Only a whole send tells. Each try of a message that is too big makes a report.
                 mem::replace(&mut was_rejected, true)
             } else {
-                !mem::replace(&mut was_asked, true) && calls::is_rejected(socket, prepared, error)
+                !mem::replace(&mut was_asked, true) && is_rejected(socket, prepared, error)
             };
             !is_own
         };
@@ -235,6 +235,18 @@ fn send_once(
     Ok(len)
 }
 
+/// Whether the first message fails with this error by itself. Linux looks for a route and sends nothing (MSG_PROBE), and
+/// leaves another datagram's error on the socket (`ip_make_skb` in net/ipv4/ip_output.c).
+fn is_rejected(
+    socket: BorrowedSocket<'_>,
+    prepared: &mut PreparedSends<'_>,
+    error: &io::Error,
+) -> bool {
+    let probe = |flags| calls::send_one(socket, prepared, 0, Flags(flags)).err();
+    let rejected = numbers::MSG_PROBE.and_then(probe);
+    rejected.is_some_and(|rejected| rejected.raw_os_error() == error.raw_os_error())
+}
+
 /// How often a call is repeated after errors that may be ICMP errors about other datagrams. Each takes one error off the
 /// socket, but a thread that reads the reports puts the next one there (`sock_dequeue_err_skb` in net/core/skbuff.c), and a
 /// firewall or a sandbox may answer every call with such a number.
@@ -249,7 +261,7 @@ fn retry<P, T>(
     timeout: fn(&Socket) -> io::Result<Option<Duration>>,
     flags: Flags,
     mut error: io::Error,
-    mut is_unrelated: impl FnMut(&P, &io::Error) -> bool,
+    mut is_unrelated: impl FnMut(&mut P, &io::Error) -> bool,
     call: impl Fn(BorrowedSocket<'_>, &mut P, Flags) -> io::Result<T>,
 ) -> io::Result<T> {
     let may_wait = !flags.contains(Flags::DONT_WAIT);

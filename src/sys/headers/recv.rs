@@ -14,7 +14,6 @@ mod tests;
 
 use std::io::{self, IoSliceMut};
 use std::marker::PhantomData;
-use std::ops::Range;
 use std::ptr;
 use std::slice::ChunksExactMut;
 
@@ -279,22 +278,10 @@ impl Slots {
     /// The headers of `count` slots from `first` on, for the call. Sets up those that earlier calls touched, and fresh ones.
     #[inline]
     pub(crate) fn prepared(&mut self, first: usize, count: usize) -> PreparedRecvs<'_> {
-        let end = first + count;
-        self.set_up(first..self.storage.touched);
-        let fresh = self.fresh.max(self.storage.touched);
-        if fresh < end {
-            self.set_up(fresh..end);
-        }
+        let RecvStorage { headers, names, controls, touched } = &mut self.storage;
+        let (end, fresh) = (first + count, self.fresh.max(*touched));
         self.fresh = fresh.max(end);
-        let RecvStorage { headers, touched, .. } = &mut self.storage;
-        // SAFETY: invariant 3; `self` is borrowed exclusively until the call has returned.
-        unsafe { PreparedRecvs::new(headers.range(first..end), first, touched) }
-    }
-
-    #[inline]
-    fn set_up(&mut self, slots: Range<usize>) {
-        let RecvStorage { headers, names, controls, .. } = &mut self.storage;
-        for i in slots {
+        for i in (first..*touched).chain(fresh..end) {
             // Calls do not change the buffer. Writing it fetches its cache line while the others are fetched; the kernel
             // would wait for it.
             let slot = self.payload.pointer(self.offset + i * self.stride);
@@ -303,6 +290,8 @@ impl Slots {
             header.set_buffers(self.buffers.pointer(i), 1);
             reset(header, names.pointer(i).cast(), controls.pointer(i).cast());
         }
+        // SAFETY: invariant 3; `self` is borrowed exclusively until the call has returned.
+        unsafe { PreparedRecvs::new(headers.range(first..end), first, touched) }
     }
 
     /// Sets the result and source of slot `i`, as a receive would.

@@ -26,6 +26,7 @@ use crate::sys::flags::Flags;
 use crate::sys::headers::{PreparedRecvs, PreparedSends};
 #[cfg(mmsg_calls)]
 use crate::sys::message::Received;
+#[cfg(any(test, fuzzing))]
 use crate::sys::numbers;
 
 /// Child processes must not inherit received descriptors.
@@ -162,15 +163,9 @@ pub(in crate::sys) fn send_one(
 #[inline(always)]
 fn send_header(socket: BorrowedFd<'_>, header: &Header, flags: Flags) -> io::Result<()> {
     #[cfg(any(test, fuzzing))]
-    fault::next(Call::SendMsg, 1)?;
+    fault::next(if numbers::MSG_PROBE == Some(flags.0) { Call::Probe } else { Call::SendMsg }, 1)?;
     #[cfg(test)]
     judge::passed(std::slice::from_ref(header))?;
-    pass(socket, header, flags)
-}
-
-/// Passes a header in [`PreparedSends`] to the kernel.
-#[inline(always)]
-fn pass(socket: BorrowedFd<'_>, header: &Header, flags: Flags) -> io::Result<()> {
     let (fd, flags, hdr) = (socket.as_raw_fd(), flags.0 | SEND, &header.0.msg_hdr);
     let len = if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
         // SAFETY: the header meets the invariant of PreparedSends.
@@ -184,23 +179,6 @@ fn pass(socket: BorrowedFd<'_>, header: &Header, flags: Flags) -> io::Result<()>
         }
     };
     counted(len).map(drop)
-}
-
-/// Whether the first message fails with this error by itself. Sends nothing: the kernel looks for a route, and does not look
-/// at the error of another datagram that it keeps for the socket (MSG_PROBE, `ip_make_skb` in net/ipv4/ip_output.c).
-#[cold]
-pub(in crate::sys) fn is_rejected(
-    socket: BorrowedFd<'_>,
-    prepared: &PreparedSends<'_>,
-    error: &io::Error,
-) -> bool {
-    let probe = |flags| {
-        #[cfg(any(test, fuzzing))]
-        fault::next(Call::Probe, 1)?;
-        pass(socket, &prepared.as_slice()[0], flags)
-    };
-    let rejected = numbers::MSG_PROBE.and_then(|flags| probe(Flags(flags)).err());
-    rejected.is_some_and(|rejected| rejected.raw_os_error() == error.raw_os_error())
 }
 
 /// The result of a call that returns a negative number for an error.

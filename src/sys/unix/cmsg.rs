@@ -4,10 +4,11 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
 
 use libc::{CMSG_LEN, CMSG_SPACE, c_int};
 
-use crate::sys::numbers::OptionName;
+use crate::sys::numbers::{self, OptionName};
 
 /// Bytes of `cmsg_len`: a `size_t` for the Linux kernel, whatever the C library declares (musl says `socklen_t` and
 /// padding), and a `socklen_t` elsewhere.
@@ -50,23 +51,26 @@ pub(crate) fn option_bytes<const N: usize>(
     socket: BorrowedFd<'_>,
     name: Option<OptionName>,
 ) -> io::Result<[u8; N]> {
-    let mut value = [0; N];
-    read_option(socket, name, &mut value).map(|_| value)
-}
-
-/// Reads an option into `value`. Returns the length that the system reports.
-pub(super) fn read_option(
-    socket: BorrowedFd<'_>,
-    name: Option<OptionName>,
-    value: &mut [u8],
-) -> io::Result<usize> {
     let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
     #[cfg(test)]
     crate::sys::fault::count_option();
-    let (data, mut len) = (value.as_mut_ptr().cast(), value.len() as libc::socklen_t);
+    let mut value = [0; N];
+    let (data, mut len) = (value.as_mut_ptr().cast(), N as libc::socklen_t);
     // SAFETY: `data` points at `len` writable bytes.
     let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, data, &mut len) };
-    if result == 0 { Ok(len as usize) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether a socket filter (BPF) is attached to the socket.
+pub(crate) fn has_filter(socket: BorrowedFd<'_>) -> bool {
+    let Some((level, name)) = numbers::FILTER else { return false };
+    let mut len = 0;
+    // SAFETY: without space for the program, the kernel writes only its length.
+    let result =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, ptr::null_mut(), &mut len) };
+    // An eBPF program has no classic form to read (`sk_get_filter` in net/core/filter.c).
+    let is_ebpf = || io::Error::last_os_error().raw_os_error() == Some(libc::EACCES);
+    len > 0 || result != 0 && is_ebpf()
 }
 
 /// Whether an error of [`set_option_bytes`] is about the option and not about the socket: the kernel lacks it for this
@@ -79,7 +83,7 @@ pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{mem, ptr, slice};
+    use std::{mem, slice};
 
     use super::*;
     use crate::control::{ControlBuf, ControlMessages};

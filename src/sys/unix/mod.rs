@@ -11,13 +11,13 @@ mod system;
 
 pub(super) use cmsg::{CMSG_ALIGN, CMSG_DATA_OFFSET, CMSG_LEN_BYTES};
 pub(crate) use cmsg::{
-    MICROSECONDS_LEN, is_about_the_option, option, option_bytes, set_option_bytes,
+    MICROSECONDS_LEN, has_filter, is_about_the_option, option, option_bytes, set_option_bytes,
 };
 pub(super) use send_space::until_space;
 pub use socket::AsSocket;
 pub(crate) use socket::{
-    BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, has_filter,
-    impl_as_socket, may_be_about_tos, segmentation_rejected,
+    BorrowedSocket, borrow, families, for_datagram_sockets, has_error_queue, impl_as_socket,
+    may_be_about_tos, segmentation_rejected,
 };
 pub(super) use socket::{is_inet, waits};
 pub(crate) use system::{clock_time, kernel_release, wait_readable};

@@ -7,7 +7,6 @@ use socket2::{SockRef, Type};
 pub use std::os::fd::AsFd as AsSocket;
 pub(crate) use std::os::fd::BorrowedFd as BorrowedSocket;
 
-use super::cmsg::read_option;
 use crate::sys::message::{Families, Rejection};
 use crate::sys::numbers;
 
@@ -34,16 +33,6 @@ pub(crate) fn has_error_queue(socket: BorrowedSocket<'_>) -> io::Result<bool> {
     let handle = SockRef::from(&socket);
     let is_of_messages = [Type::DGRAM, Type::RAW].contains(&handle.r#type()?);
     Ok(numbers::ERROR_V4.is_some() && is_of_messages && is_internet(&handle)?)
-}
-
-/// Whether a socket filter (BPF) is attached to the socket.
-pub(crate) fn has_filter(socket: BorrowedSocket<'_>) -> bool {
-    // Without space for it, Linux returns the length of the program; EACCES for an eBPF program, which has no classic form
-    // (`sk_get_filter` in net/core/filter.c).
-    match read_option(socket, numbers::FILTER, &mut []) {
-        Ok(len) => len > 0,
-        Err(error) => error.raw_os_error() == Some(libc::EACCES),
-    }
 }
 
 fn is_internet(socket: &SockRef<'_>) -> io::Result<bool> {

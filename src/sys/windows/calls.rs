@@ -116,15 +116,6 @@ fn poll(socket: BorrowedSocket<'_>, events: i16, millis: i32) -> io::Result<i16>
     }
 }
 
-/// Windows does not tell.
-pub(in crate::sys) fn is_rejected(
-    _: BorrowedSocket<'_>,
-    _: &PreparedSends<'_>,
-    _: &io::Error,
-) -> bool {
-    false
-}
-
 /// Sends the message of header `i`. Without control data it uses `WSASendTo`, for which the system reads no header.
 pub(in crate::sys) fn send_one(
     socket: BorrowedSocket<'_>,
