@@ -209,7 +209,7 @@ fn each_target_of_the_page_is_checked() {
 #[test]
 fn each_name_on_a_page_exists() {
     /// Of other crates, of the kernel and of other programs.
-    const FOREIGN: &str = "IpTos ScmRights UdpGsoSegments consume_budget ctrl_c peek_from \
+    const FOREIGN: &str = "IpTos RecvErr ScmRights UdpGsoSegments consume_budget ctrl_c peek_from \
         pps_allowance_exceeded recvmsg_x sendmsg_x vLAST";
     if read("docs/faults.md").is_none() {
         return;
