@@ -106,8 +106,8 @@ pub trait BatchSocket {
     /// many came; the rest of `msgs` is unchanged. An empty `msgs` makes no system call.
     ///
     /// An edge-triggered loop receives until `WouldBlock`. On Linux and Android it can stop earlier, after a count below
-    /// `msgs.len()` and below 1,024: no message is left, or the socket becomes ready again. Other systems do not tell.
-    /// ([`RecvBatch::drained`] says it on each.)
+    /// `msgs.len()` and below 1,024: no message is left, or the socket becomes ready again. Elsewhere the count does not
+    /// tell.
     ///
     /// A peer of a Unix socket can pass descriptors (`SCM_RIGHTS`) with any message. The call closes them before it
     /// returns; until then they count towards the process's limit.
@@ -197,7 +197,8 @@ pub trait BatchSocket {
     /// For programs that lend buffers for each call, as QUIC stacks do. The payload stays in its buffer; address and
     /// metadata are in the thread's arena, so read [`Message::addr`] and [`meta`](Message::meta) in `each`. `each` may also
     /// send, for example a [`reply`](Message::reply). Let buffers begin a page:
-    /// those that begin 1 or 16 bytes later are [slow](crate::guide::choosing#where-a-buffer-begins).
+    /// those that begin 1 or 16 bytes later are [slow](crate::guide::choosing#where-a-buffer-begins). For an edge-triggered
+    /// loop, the count tells what that of [`recv_batch`](Self::recv_batch) does.
     ///
     /// On an [`Offload`](crate::Offload) a coalesced message fills one buffer. [`Message::datagrams`] splits it into
     /// datagrams of [`segment_size`](crate::RecvMeta::segment_size) bytes; the last may be shorter. The provided

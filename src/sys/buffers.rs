@@ -20,11 +20,15 @@ use super::numbers;
 /// - The buffers, and the list, are borrowed exclusively for `'a`.
 /// - Their first `initialised` bytes are initialised.
 pub(crate) struct RecvBuffers<'a> {
-    one: Buffer,
-    list: Option<NonNull<[Buffer]>>,
+    memory: Memory,
     /// Bytes from the start, across the buffers. More than they have means all.
     initialised: usize,
     borrowed: PhantomData<&'a mut [u8]>,
+}
+
+enum Memory {
+    One(Buffer),
+    List(NonNull<[Buffer]>),
 }
 
 // SAFETY: as a `&mut [u8]`, it lends its bytes by the borrow of itself.
@@ -35,8 +39,7 @@ unsafe impl Sync for RecvBuffers<'_> {}
 impl<'a> RecvBuffers<'a> {
     #[inline]
     pub(crate) fn new(buffer: &'a mut [u8]) -> Self {
-        let one = Buffer::new(buffer.as_mut_ptr(), buffer.len());
-        Self { one, list: None, initialised: usize::MAX, borrowed: PhantomData }
+        Self::one(buffer.as_mut_ptr(), buffer.len(), usize::MAX)
     }
 
     #[inline]
@@ -44,9 +47,13 @@ impl<'a> RecvBuffers<'a> {
         if !numbers::KNOWS_LENGTHS {
             buffer.fill(MaybeUninit::new(0));
         }
-        let one = Buffer::new(buffer.as_mut_ptr().cast(), buffer.len());
         let initialised = if numbers::KNOWS_LENGTHS { 0 } else { usize::MAX };
-        Self { one, list: None, initialised, borrowed: PhantomData }
+        Self::one(buffer.as_mut_ptr().cast(), buffer.len(), initialised)
+    }
+
+    #[inline]
+    fn one(start: *mut u8, len: usize, initialised: usize) -> Self {
+        Self { memory: Memory::One(Buffer::new(start, len)), initialised, borrowed: PhantomData }
     }
 
     #[inline]
@@ -54,20 +61,20 @@ impl<'a> RecvBuffers<'a> {
         // std documents that an `IoSliceMut` has the layout of a `Buffer`.
         let len = list.len();
         let list = NonNull::slice_from_raw_parts(NonNull::from(list).cast(), len);
-        Self { list: Some(list), ..Self::new(&mut []) }
+        Self { memory: Memory::List(list), initialised: usize::MAX, borrowed: PhantomData }
     }
 
     #[inline]
     pub(crate) fn is_list(&self) -> bool {
-        self.list.is_some()
+        matches!(self.memory, Memory::List(_))
     }
 
     #[inline]
     pub(super) fn as_slice(&self) -> &[Buffer] {
-        match &self.list {
+        match &self.memory {
+            Memory::One(buffer) => slice::from_ref(buffer),
             // SAFETY: invariant 7, and nobody writes to the list itself.
-            Some(list) => unsafe { list.as_ref() },
-            None => slice::from_ref(&self.one),
+            Memory::List(list) => unsafe { list.as_ref() },
         }
     }
 

@@ -3,7 +3,9 @@
 use std::io::{
     self,
     ErrorKind::{Interrupted, WouldBlock},
+    IoSliceMut,
 };
+use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -13,6 +15,7 @@ use mio::{Events, Interest, Poll, Token};
 use mmsg::{BatchSocket, Offload, RecvBatch, RecvMeta, RecvMsg, SendMsg};
 
 use crate::common::TIME_LIMIT;
+use crate::common::recv::{memory, recv_msgs};
 use crate::common::sockets::{addr, refusing, udp4};
 
 /// A stand-in whose only message is always there.
@@ -70,7 +73,24 @@ fn a_batch_is_drained_after_a_receive_that_found_no_more() {
 /// socket again.
 #[test]
 fn an_edge_triggered_loop_that_stops_when_drained_loses_nothing_to_icmp_errors() {
-    const DATAGRAMS: usize = 20_000;
+    const SLOTS: usize = 64;
+    let mut batch = RecvBatch::new(SLOTS, 16);
+    check_stops(|socket| Ok((socket.recv_into(&mut batch)?, batch.drained())));
+    let mut memory = memory(SLOTS, 16);
+    check_stops(|socket| {
+        let count = socket.recv_batch(&mut recv_msgs(&mut memory))?;
+        Ok((count, count < SLOTS))
+    });
+    check_stops(|socket| {
+        let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+        let count = socket.recv_slices(&mut buffers, &mut |_, _| {})?;
+        Ok((count, count < SLOTS))
+    });
+}
+
+/// `receive` returns a count and whether the socket was drained.
+fn check_stops(mut receive: impl FnMut(&UdpSocket) -> io::Result<(usize, bool)>) {
+    const DATAGRAMS: usize = 10_000;
     let (socket, peer) = (udp4(), refusing());
     socket.connect(addr(&peer)).expect("connecting only stores the peer");
     socket.set_nonblocking(true).expect("an open socket");
@@ -81,7 +101,7 @@ fn an_edge_triggered_loop_that_stops_when_drained_loses_nothing_to_icmp_errors()
         .expect("a new socket");
 
     let (received, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let (mut drained, mut errors) = (0, 0);
+    let (mut stops, mut errors) = (0, 0);
     thread::scope(|scope| {
         // Each datagram to the peer is answered by an error, which the next call on the socket returns.
         scope.spawn(|| {
@@ -100,7 +120,6 @@ fn an_edge_triggered_loop_that_stops_when_drained_loses_nothing_to_icmp_errors()
                 }
             }
         });
-        let mut batch = RecvBatch::new(64, 16);
         while received.load(Ordering::Relaxed) < DATAGRAMS {
             match poll.poll(&mut events, Some(TIME_LIMIT)) {
                 Err(error) if error.kind() == Interrupted => continue,
@@ -110,19 +129,21 @@ fn an_edge_triggered_loop_that_stops_when_drained_loses_nothing_to_icmp_errors()
                 break;
             }
             loop {
-                match socket.recv_into(&mut batch) {
-                    Ok(count) => drop(received.fetch_add(count, Ordering::Relaxed)),
+                match receive(&socket) {
+                    Ok((count, drained)) => {
+                        received.fetch_add(count, Ordering::Relaxed);
+                        if drained {
+                            stops += 1;
+                            break;
+                        }
+                    }
                     Err(error) if error.kind() == WouldBlock => break,
                     Err(_) => errors += 1,
-                }
-                if batch.drained() {
-                    drained += 1;
-                    break;
                 }
             }
         }
         ended.store(true, Ordering::Relaxed);
     });
     assert_eq!(received.into_inner(), DATAGRAMS);
-    assert!(drained > 0 && errors > 0, "{drained} drained batches, {errors} errors");
+    assert!(stops > 0 && errors > 0, "{stops} stops, {errors} errors");
 }
