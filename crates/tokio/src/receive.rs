@@ -3,12 +3,12 @@
 use std::io;
 
 use mmsg::offload::OffloadState;
-use mmsg::{BatchSocket, Message, RecvBatch};
+use mmsg::{AsyncBatchSocket, BatchSocket, Message, RecvBatch};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-/// Receives in a row that find a datagram at once: more are a burst.
-const BURST: u32 = 8;
+/// Receives in a row that find a datagram at once. After them, a quiet socket looks how many more there are.
+const ROW: u32 = 8;
 /// Messages in a batch. Each may be coalesced from 64 datagrams.
 const SLOTS: usize = 32;
 /// The longest message. A slot uses the pages that a message has reached.
@@ -18,7 +18,8 @@ const SLOT_LEN: usize = 65_535;
 pub(crate) struct Received {
     /// Plain receives that found a datagram, since one found none.
     in_a_row: u32,
-    /// Without slots until the first burst.
+    stays_quiet: bool,
+    /// Without slots until there may be a burst.
     batch: RecvBatch,
     /// The message of the next datagram.
     message: usize,
@@ -27,19 +28,27 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Counts a plain receive. Returns whether it belongs to a burst.
-    pub(crate) fn is_burst(&mut self, found: bool) -> bool {
-        self.in_a_row = if found { self.in_a_row + 1 } else { 0 };
-        self.in_a_row > BURST
+    pub(crate) fn stay_quiet(&mut self) {
+        self.stays_quiet = true;
     }
 
-    /// Allocates the memory for batches, and turns the offloads on.
-    #[cold]
-    pub(crate) fn begin(&mut self, socket: &UdpSocket) -> io::Result<OffloadState> {
-        let batch = RecvBatch::try_new(SLOTS, SLOT_LEN)?;
-        let offload = OffloadState::new(socket)?;
-        self.batch = batch;
-        Ok(offload)
+    /// Counts a plain receive.
+    pub(crate) fn count(&mut self, found: bool) {
+        self.in_a_row = if found { self.in_a_row.saturating_add(1) } else { 0 };
+    }
+
+    /// Whether to look how many datagrams wait. One peer that is answered fast makes a long row, too, of one datagram each.
+    pub(crate) fn may_be_burst(&mut self) -> bool {
+        if self.in_a_row < ROW || self.stays_quiet {
+            return false;
+        }
+        self.in_a_row = 0;
+        if self.batch.slots() == 0 {
+            let batch = RecvBatch::try_new(SLOTS, SLOT_LEN);
+            self.stays_quiet = batch.is_err();
+            self.batch = batch.unwrap_or_default();
+        }
+        !self.stays_quiet
     }
 
     /// Receives a batch in place of the last one, which must have been handed out. Returns the number of datagrams.
@@ -49,7 +58,7 @@ impl Received {
     pub(crate) fn fill(
         &mut self,
         socket: &UdpSocket,
-        offload: &OffloadState,
+        offload: Option<&OffloadState>,
         takes: bool,
     ) -> io::Result<usize> {
         let batch = &mut self.batch;
@@ -57,7 +66,10 @@ impl Received {
         (self.message, self.offset) = (0, 0);
         let mut only = false;
         let result = socket.try_io(Interest::READABLE, || {
-            let messages = offload.on(socket).recv_into(batch)?;
+            let messages = match offload {
+                Some(offload) => offload.on(socket).recv_into(batch)?,
+                None => socket.batch_call(&mut |socket| socket.recv_into(batch))?,
+            };
             let datagrams = batch.datagram_count();
             only = takes && datagrams == 1 && batch.drained() && !batch.truncated();
             if messages == 0 || only {

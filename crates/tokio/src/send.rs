@@ -70,15 +70,16 @@ impl Sends {
         msg.len() <= MAX_QUEUED && self.bound.load(Ordering::Relaxed) > 0
     }
 
-    /// Queues a datagram. Returns whether it is the first. An empty queue takes a datagram beyond the bound.
-    pub(crate) fn push(&self, msg: &SendMsg<'_>) -> Result<bool, PushError> {
+    /// Queues a datagram. An empty queue takes a datagram beyond the bound.
+    pub(crate) fn push(&self, msg: &SendMsg<'_>) -> Result<(), PushError> {
         let mut queue = lock(&self.queue);
         let bytes = queue.bytes().saturating_add(SendQueue::cost(msg));
         if bytes > self.bound.load(Ordering::Relaxed) && !queue.is_empty() {
             return Err(PushError::Full);
         }
         queue.push(msg)?;
-        Ok(self.count.fetch_add(1, Ordering::AcqRel) == 0)
+        self.count.fetch_add(1, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Sends what the kernel takes without waiting. `Pending`: some datagrams are left.

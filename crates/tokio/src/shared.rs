@@ -2,7 +2,6 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -16,7 +15,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
-use tokio::task::{self, coop};
+use tokio::task::{self, AbortHandle, coop};
 use tokio::time;
 
 use crate::receive::Received;
@@ -35,34 +34,36 @@ pub(crate) struct Shared {
     received: Mutex<Received>,
     /// Set by the first burst, under the lock of `received`.
     offload: OnceLock<OffloadState>,
-    stays_quiet: AtomicBool,
     /// Whether the last batch had more than [`FEW`] datagrams.
     has_many: AtomicBool,
-    /// Whether datagrams of it are left.
-    has_left: AtomicBool,
     /// The task that received last.
     receiver: Mutex<Option<task::Id>>,
     pub(crate) sends: Sends,
-    flusher: Arc<Flusher>,
+    flusher: Mutex<Option<AbortHandle>>,
+    /// Notified of queued datagrams.
+    queued: Arc<Notify>,
     /// A forked child must not send what its parent queued.
     process: u32,
 }
 
-/// Copies the next datagram of a batch, and says what the receive returns.
-pub(crate) type Take<B, R> = fn(&mut B, &[u8], &Message<'_>) -> io::Result<R>;
+/// A receive: tokio's call for a quiet socket, and what takes the next datagram of a batch.
+pub(crate) struct Call<B, R> {
+    pub(crate) plain: fn(&UdpSocket, &mut B) -> io::Result<R>,
+    pub(crate) take: fn(&mut B, &[u8], &Message<'_>) -> io::Result<R>,
+    pub(crate) peeks: bool,
+}
 
 impl Shared {
-    pub(crate) fn new(socket: UdpSocket, stays_quiet: bool) -> Self {
+    pub(crate) fn new(socket: UdpSocket) -> Self {
         Self {
             socket,
             received: Mutex::default(),
             offload: OnceLock::new(),
-            stays_quiet: AtomicBool::new(stays_quiet),
             has_many: AtomicBool::new(false),
-            has_left: AtomicBool::new(false),
-            receiver: Mutex::new(None),
+            receiver: Mutex::default(),
             sends: Sends::new(),
-            flusher: Arc::default(),
+            flusher: Mutex::default(),
+            queued: Arc::default(),
             process: process::id(),
         }
     }
@@ -74,45 +75,52 @@ impl Shared {
 
     /// Keeps the socket quiet. Returns whether it has met no burst yet.
     pub(crate) fn stay_quiet(&self) -> bool {
-        let _received = lock(&self.received);
-        self.stays_quiet.store(true, Ordering::Relaxed);
+        lock(&self.received).stay_quiet();
         self.offload().is_none()
     }
 
     /// Whether datagrams of a batch are left.
     pub(crate) fn has_left(&self) -> bool {
-        self.has_left.load(Ordering::Relaxed)
+        lock(&self.received).next().is_some()
     }
 
-    /// Receives without waiting: by tokio's call `plain`, or from a batch.
-    pub(crate) fn try_receive<B, R>(
-        &self,
-        buf: &mut B,
-        plain: impl Fn(&UdpSocket, &mut B) -> io::Result<R>,
-        take: Take<B, R>,
-        peeks: bool,
-    ) -> io::Result<R> {
+    /// Receives without waiting.
+    pub(crate) fn try_receive<B, R>(&self, buf: &mut B, call: &Call<B, R>) -> io::Result<R> {
         let mut received = lock(&self.received);
-        let Some(offload) = self.offload() else {
-            let result = plain(&self.socket, buf);
-            self.count(&mut received, result.is_ok() && !peeks);
-            return result;
-        };
-        self.take(&mut received, offload, buf, take, peeks)
+        if received.next().is_none() {
+            let offload = self.offload();
+            if offload.is_none() && !received.may_be_burst() {
+                let result = (call.plain)(&self.socket, buf);
+                if result.is_err() || !call.peeks {
+                    received.count(result.is_ok());
+                }
+                return result;
+            }
+            let takes = offload.is_some() && !call.peeks;
+            let has_many = received.fill(&self.socket, offload, takes)? > FEW;
+            self.has_many.store(has_many, Ordering::Relaxed);
+            if has_many && offload.is_none() {
+                match OffloadState::new(&self.socket) {
+                    Ok(offload) => _ = self.offload.set(offload),
+                    Err(_) => received.stay_quiet(),
+                }
+            }
+        }
+        let (data, message) = received.next().ok_or(io::ErrorKind::WouldBlock)?;
+        let (result, len) = ((call.take)(buf, data, &message), data.len());
+        if !call.peeks {
+            received.advance(len);
+            *lock(&self.receiver) = task::try_id();
+        }
+        result
     }
 
     /// Waits for a datagram like tokio's futures: any number of tasks may wait, and an error of the socket wakes them.
-    pub(crate) async fn receive<B, R>(
-        &self,
-        buf: &mut B,
-        plain: impl Fn(&UdpSocket, &mut B) -> io::Result<R>,
-        take: Take<B, R>,
-        peeks: bool,
-    ) -> io::Result<R> {
+    pub(crate) async fn receive<B, R>(&self, buf: &mut B, call: &Call<B, R>) -> io::Result<R> {
         loop {
             self.socket.ready(Interest::READABLE.add(Interest::ERROR)).await?;
             let unit = poll_fn(coop::poll_proceed).await;
-            let mut result = self.try_receive(buf, &plain, take, peeks);
+            let mut result = self.try_receive(buf, call);
             if result.as_ref().is_err_and(is_would_block) {
                 let no_error = || io::ErrorKind::WouldBlock.into();
                 let error = || Err(self.socket.take_error()?.unwrap_or_else(no_error));
@@ -130,61 +138,20 @@ impl Shared {
         &self,
         cx: &mut Context<'_>,
         buf: &mut B,
-        plain: impl FnOnce(&UdpSocket, &mut Context<'_>, &mut B) -> Poll<io::Result<R>>,
-        take: Take<B, R>,
-        peeks: bool,
+        call: &Call<B, R>,
     ) -> Poll<io::Result<R>> {
-        let mut received = lock(&self.received);
-        let Some(offload) = self.offload() else {
-            let result = plain(&self.socket, cx, buf);
-            self.count(&mut received, matches!(result, Poll::Ready(Ok(_))) && !peeks);
-            return result;
-        };
         loop {
             ready!(self.socket.poll_recv_ready(cx))?;
-            match self.take(&mut received, offload, buf, take, peeks) {
+            match self.try_receive(buf, call) {
                 Err(error) if is_would_block(&error) => {}
                 result => return Poll::Ready(result),
             }
         }
     }
 
-    /// Counts a plain receive, and begins the batches at a burst. A socket that cannot have them remains quiet.
-    fn count(&self, received: &mut Received, found: bool) {
-        if received.is_burst(found) && !self.stays_quiet.load(Ordering::Relaxed) {
-            match received.begin(&self.socket) {
-                Ok(offload) => _ = self.offload.set(offload),
-                Err(_) => self.stays_quiet.store(true, Ordering::Relaxed),
-            }
-        }
-    }
-
-    /// Hands out the next datagram. Receives a batch if none is left.
-    fn take<B, R>(
-        &self,
-        received: &mut Received,
-        offload: &OffloadState,
-        buf: &mut B,
-        take: Take<B, R>,
-        peeks: bool,
-    ) -> io::Result<R> {
-        if received.next().is_none() {
-            let datagrams = received.fill(&self.socket, offload, !peeks)?;
-            self.has_many.store(datagrams > FEW, Ordering::Relaxed);
-        }
-        let (data, message) = received.next().ok_or(io::ErrorKind::WouldBlock)?;
-        let (result, len) = (take(buf, data, &message), data.len());
-        if !peeks {
-            received.advance(len);
-            *lock(&self.receiver) = task::try_id();
-        }
-        self.has_left.store(received.next().is_some(), Ordering::Relaxed);
-        result
-    }
-
     /// Queues a message. `None`: it is to be sent at once. `WouldBlock`: the queue is full, and has been flushed as far as
     /// the socket takes it.
-    fn queue(self: &Arc<Self>, msg: &SendMsg<'_>) -> Option<io::Result<usize>> {
+    pub(crate) fn queue(self: &Arc<Self>, msg: &SendMsg<'_>) -> Option<io::Result<usize>> {
         self.offload()?;
         if let Some(error) = self.sends.take_error(|dest| dest == msg.dest()) {
             return Some(Err(error));
@@ -194,9 +161,8 @@ impl Shared {
             return None;
         }
         match if may_queue { self.sends.push(msg) } else { Err(PushError::TooLong) } {
-            Ok(is_first) => {
-                let is_left = if waits { is_first } else { self.flush_now().is_pending() };
-                if is_left || waits && !self.flusher.runs.load(Ordering::Acquire) {
+            Ok(()) => {
+                if waits || self.flush_now().is_pending() {
                     self.wake_flusher();
                 }
                 Some(Ok(msg.len()))
@@ -241,27 +207,19 @@ impl Shared {
         }
     }
 
-    pub(crate) fn try_queue(self: &Arc<Self>, msg: &SendMsg<'_>) -> Option<io::Result<usize>> {
-        match self.queue(msg)? {
-            Err(error) if is_would_block(&error) => self.queue(msg),
-            result => Some(result),
-        }
-    }
-
-    pub(crate) fn poll_queue(
-        self: &Arc<Self>,
+    /// The result of [`queue`](Self::queue) for a `poll_` function: waits for space if it is `WouldBlock`.
+    pub(crate) fn poll_queued(
+        &self,
         cx: &mut Context<'_>,
-        msg: &SendMsg<'_>,
-    ) -> Option<Poll<io::Result<usize>>> {
-        match self.queue(msg)? {
-            Err(error) if is_would_block(&error) => match self.socket.poll_send_ready(cx) {
-                Poll::Ready(Err(error)) => Some(Poll::Ready(Err(error))),
-                // There is space. A task that only sends yields here.
-                Poll::Ready(Ok(())) => Some(yield_now(cx)),
-                Poll::Pending => Some(Poll::Pending),
-            },
-            result => Some(Poll::Ready(result)),
+        queued: io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        if queued.as_ref().is_err_and(is_would_block) {
+            ready!(self.socket.poll_send_ready(cx))?;
+            // There is space. A task that only sends yields here.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
+        Poll::Ready(queued)
     }
 
     /// Sends what is queued, as far as the kernel takes it without waiting.
@@ -286,60 +244,32 @@ impl Shared {
     pub(crate) fn end(&self) {
         if self.offload().is_some() && self.process == process::id() {
             let _ = self.flush_now();
-            self.flusher.pushed.notify_one();
+            lock(&self.flusher).take().inspect(AbortHandle::abort);
         }
     }
 
     /// Starts the flusher if it does not run.
     fn wake_flusher(self: &Arc<Self>) {
-        if let Ok(runtime) = Handle::try_current() {
-            if !self.flusher.runs.swap(true, Ordering::AcqRel) {
-                // An ended runtime drops it at once.
-                let running = Running(Arc::clone(&self.flusher));
-                runtime.spawn(flush(Arc::downgrade(self), running));
-            }
+        let mut flusher = lock(&self.flusher);
+        if flusher.as_ref().is_none_or(AbortHandle::is_finished) {
+            let Ok(runtime) = Handle::try_current() else { return };
+            let flush = flush(Arc::downgrade(self), Arc::clone(&self.queued));
+            *flusher = Some(runtime.spawn(flush).abort_handle());
         }
-        self.flusher.pushed.notify_one();
+        self.queued.notify_one();
     }
 }
 
-fn yield_now<T>(cx: &Context<'_>) -> Poll<T> {
-    cx.waker().wake_by_ref();
-    Poll::Pending
-}
-
-#[derive(Debug, Default)]
-struct Flusher {
-    /// Notified of the first datagram in the queue, and of the end.
-    pushed: Notify,
-    runs: AtomicBool,
-}
-
-/// The flusher runs while this exists.
-struct Running(Arc<Flusher>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.runs.store(false, Ordering::Release);
-    }
-}
-
-/// Sends what was queued, whenever it has its turn, until the socket is dropped.
-async fn flush(shared: Weak<Shared>, running: Running) {
-    let pushed = &running.0.pushed;
+/// The flusher: sends what was queued, whenever it has its turn. An ended runtime drops it at once, under the lock.
+async fn flush(shared: Weak<Shared>, queued: Arc<Notify>) {
     while let Some(shared) = shared.upgrade() {
-        if shared.flush_now().is_ready() {
-            drop(shared);
-            pushed.notified().await;
-            continue;
-        }
-        let (mut space, mut pushed) = (pin!(shared.space()), pin!(pushed.notified()));
-        let waited = poll_fn(|cx| match space.as_mut().poll(cx) {
-            Poll::Pending => pushed.as_mut().poll(cx).map(Ok),
-            ready => ready,
-        });
-        if waited.await.is_err() {
-            return;
+        match shared.flush_now() {
+            Poll::Pending if shared.space().await.is_err() => return,
+            Poll::Pending => {}
+            Poll::Ready(()) => {
+                drop(shared);
+                queued.notified().await;
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use mmsg::{AsyncBatchSocket, Message, RecvMeta, RecvMsg, SendMsg};
 use tokio::io::{Interest, ReadBuf, Ready};
 use tokio::net::{self, ToSocketAddrs};
 
-use crate::shared::Shared;
+use crate::shared::{Call, Shared};
 
 /// A UDP socket with the calls of tokio's [`UdpSocket`](net::UdpSocket), and batches underneath.
 ///
@@ -173,12 +173,10 @@ impl UdpSocket {
     /// closed. Else the system's error.
     pub fn into_std(self) -> io::Result<std::net::UdpSocket> {
         let shared = Arc::clone(&self.shared);
-        if let Some(offload) = shared.offload() {
-            if shared.has_left() || shared.flush_now().is_pending() {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            offload.disable_gro(&shared.socket)?;
+        if shared.has_left() || shared.flush_now().is_pending() {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
+        shared.offload().map_or(Ok(()), |offload| offload.disable_gro(&shared.socket))?;
         drop(self);
         // A flusher on another thread may still look at it.
         Arc::into_inner(shared).ok_or(io::ErrorKind::WouldBlock)?.socket.into_std()
@@ -282,8 +280,7 @@ macro_rules! receives {
             ///
             /// The system's error.
             pub async fn $name $(<$generic: BufMut>)? (&self, mut buf: $buf) -> io::Result<$result> {
-                let plain = |socket: &net::UdpSocket, buf: &mut $buf| socket.$try_name(buf);
-                self.shared.receive(&mut buf, plain, $take, $peeks).await
+                self.shared.receive(&mut buf, &Call { plain: |socket, buf| socket.$try_name(buf), take: $take, peeks: $peeks }).await
             }
 
             #[doc = concat!("As tokio's [`", stringify!($try_name), "`](net::UdpSocket::", stringify!($try_name), ").")]
@@ -292,7 +289,7 @@ macro_rules! receives {
             ///
             /// `WouldBlock` if there is no datagram; else the system's error.
             pub fn $try_name $(<$generic: BufMut>)? (&self, mut buf: $buf) -> io::Result<$result> {
-                self.shared.try_receive(&mut buf, |socket, buf| socket.$try_name(buf), $take, $peeks)
+                self.shared.try_receive(&mut buf, &Call { plain: |socket, buf| socket.$try_name(buf), take: $take, peeks: $peeks })
             }
         )*}
     };
@@ -309,7 +306,7 @@ receives! {
 
 /// The calls that a task polls.
 macro_rules! poll_receives {
-    ($($name:ident -> $result:ty, $take:expr, $peeks:literal;)*) => {
+    ($($name:ident -> $result:ty, $plain:expr, $take:expr, $peeks:literal;)*) => {
         impl UdpSocket {$(
             #[doc = concat!("As tokio's [`", stringify!($name), "`](net::UdpSocket::", stringify!($name), "): the task of the last call is woken.")]
             ///
@@ -317,18 +314,34 @@ macro_rules! poll_receives {
             ///
             /// The system's error.
             pub fn $name(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<$result>> {
-                self.shared.poll_receive(cx, buf, net::UdpSocket::$name, $take, $peeks)
+                self.shared.poll_receive(cx, buf, &Call { plain: $plain, take: $take, peeks: $peeks })
             }
         )*}
     };
 }
 
 poll_receives! {
-    poll_recv -> (), |buf, data, message| take(buf, data, message).map(drop), false;
-    poll_recv_from -> SocketAddr, |buf, data, message| Ok(take_from(buf, data, message)?.1), false;
-    poll_peek -> (), |buf, data, message| take(buf, data, message).map(drop), true;
-    poll_peek_from -> SocketAddr, |buf, data, message| Ok(take_from(buf, data, message)?.1), true;
+    poll_recv -> (), |socket, buf| socket.try_recv_buf(buf).map(drop),
+        |buf, data, message| take(buf, data, message).map(drop), false;
+    poll_recv_from -> SocketAddr, |socket, buf| Ok(socket.try_recv_buf_from(buf)?.1),
+        |buf, data, message| Ok(take_from(buf, data, message)?.1), false;
+    poll_peek -> (), |socket, buf| peek(buf, |buf| socket.try_peek_from(buf)).map(drop),
+        |buf, data, message| take(buf, data, message).map(drop), true;
+    poll_peek_from -> SocketAddr, |socket, buf| peek(buf, |buf| socket.try_peek_from(buf)),
+        |buf, data, message| Ok(take_from(buf, data, message)?.1), true;
 }
+
+fn peek(
+    buf: &mut ReadBuf<'_>,
+    call: impl FnOnce(&mut [u8]) -> io::Result<(usize, SocketAddr)>,
+) -> io::Result<SocketAddr> {
+    let (len, from) = call(buf.initialize_unfilled())?;
+    buf.advance(len);
+    Ok(from)
+}
+
+const PEEK_SENDER: Call<(), SocketAddr> =
+    Call { plain: |socket, ()| socket.try_peek_sender(), take: source, peeks: true };
 
 impl UdpSocket {
     /// As tokio's [`peek_sender`](net::UdpSocket::peek_sender).
@@ -337,7 +350,7 @@ impl UdpSocket {
     ///
     /// The system's error.
     pub async fn peek_sender(&self) -> io::Result<SocketAddr> {
-        self.shared.receive(&mut (), |socket, ()| socket.try_peek_sender(), source, true).await
+        self.shared.receive(&mut (), &PEEK_SENDER).await
     }
 
     /// As tokio's [`try_peek_sender`](net::UdpSocket::try_peek_sender).
@@ -346,7 +359,7 @@ impl UdpSocket {
     ///
     /// `WouldBlock` if there is no datagram; else the system's error.
     pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
-        self.shared.try_receive(&mut (), |socket, ()| socket.try_peek_sender(), source, true)
+        self.shared.try_receive(&mut (), &PEEK_SENDER)
     }
 
     /// As tokio's [`poll_peek_sender`](net::UdpSocket::poll_peek_sender): the task of the last call is woken.
@@ -355,7 +368,7 @@ impl UdpSocket {
     ///
     /// The system's error.
     pub fn poll_peek_sender(&self, cx: &mut Context<'_>) -> Poll<io::Result<SocketAddr>> {
-        self.shared.poll_receive(cx, &mut (), |s, cx, ()| s.poll_peek_sender(cx), source, true)
+        self.shared.poll_receive(cx, &mut (), &PEEK_SENDER)
     }
 
     /// Receives a datagram with the metadata that the program has turned on
@@ -365,7 +378,8 @@ impl UdpSocket {
     ///
     /// The system's error.
     pub async fn recv_meta(&self, mut buf: &mut [u8]) -> io::Result<(usize, SocketAddr, RecvMeta)> {
-        self.shared.receive(&mut buf, plain_meta, take_meta, false).await
+        let call = Call { plain: plain_meta, take: take_meta, peeks: false };
+        self.shared.receive(&mut buf, &call).await
     }
 
     /// As tokio's [`send`](net::UdpSocket::send), or queues the datagram.
@@ -410,7 +424,7 @@ impl UdpSocket {
     ///
     /// `WouldBlock` if the socket, or the queue and the socket, are full; else the errors of [`send`](Self::send).
     pub fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.shared.try_queue(&SendMsg::new(buf)).unwrap_or_else(|| self.plain().try_send(buf))
+        self.shared.queue(&SendMsg::new(buf)).unwrap_or_else(|| self.plain().try_send(buf))
     }
 
     /// As tokio's [`try_send_to`](net::UdpSocket::try_send_to), or queues the datagram.
@@ -420,7 +434,7 @@ impl UdpSocket {
     /// `WouldBlock` if the socket, or the queue and the socket, are full; else the errors of
     /// [`send_to`](Self::send_to).
     pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
-        let queued = self.shared.try_queue(&SendMsg::to(target, buf));
+        let queued = self.shared.queue(&SendMsg::to(target, buf));
         queued.unwrap_or_else(|| self.plain().try_send_to(buf, target))
     }
 
@@ -430,8 +444,10 @@ impl UdpSocket {
     ///
     /// The errors of [`send`](Self::send).
     pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let queued = self.shared.poll_queue(cx, &SendMsg::new(buf));
-        queued.unwrap_or_else(|| self.plain().poll_send(cx, buf))
+        match self.shared.queue(&SendMsg::new(buf)) {
+            Some(queued) => self.shared.poll_queued(cx, queued),
+            None => self.plain().poll_send(cx, buf),
+        }
     }
 
     /// As tokio's [`poll_send_to`](net::UdpSocket::poll_send_to), or queues the datagram. The task of the last call is
@@ -446,8 +462,10 @@ impl UdpSocket {
         buf: &[u8],
         target: SocketAddr,
     ) -> Poll<io::Result<usize>> {
-        let queued = self.shared.poll_queue(cx, &SendMsg::to(target, buf));
-        queued.unwrap_or_else(|| self.plain().poll_send_to(cx, buf, target))
+        match self.shared.queue(&SendMsg::to(target, buf)) {
+            Some(queued) => self.shared.poll_queued(cx, queued),
+            None => self.plain().poll_send_to(cx, buf, target),
+        }
     }
 }
 
@@ -548,7 +566,11 @@ impl From<net::UdpSocket> for UdpSocket {
         static IS_OFF: OnceLock<bool> = OnceLock::new();
         let is_off =
             IS_OFF.get_or_init(|| std::env::var_os("MMSG_OFFLOAD").is_some_and(|v| v == "0"));
-        Self { shared: Arc::new(Shared::new(socket, *is_off)) }
+        let socket = Self { shared: Arc::new(Shared::new(socket)) };
+        if *is_off {
+            socket.stay_quiet();
+        }
+        socket
     }
 }
 
