@@ -36,7 +36,7 @@ pub struct SendMeta {
     /// The address of this host to send from: of the destination's family, or IPv4-mapped for an
     /// IPv4 destination. Linux, Android, macOS, the BSDs, Windows. macOS, FreeBSD and DragonFly send IPv4 from another
     /// source than the socket's own address only on a socket that is bound to all addresses and not connected: on any
-    /// other, another source is `InvalidInput`. FreeBSD needs a bound socket.
+    /// other, another source is `InvalidInput`. FreeBSD needs a bound socket. On NetBSD an IPv6 socket has none for IPv4.
     #[doc(alias("IP_PKTINFO", "IPV6_PKTINFO", "pktinfo", "ipi_spec_dst"))]
     pub source: Option<IpAddr>,
     /// Index of the interface to send from. nix's `if_nametoindex` finds it by its name, on Linux also rustix's
@@ -211,13 +211,11 @@ impl SendMeta {
             self.interface = None;
         }
         let Some(own) = own else { return Ok(()) };
-        if rule == SourceRule::IgnoredByV6 {
-            let setting = if self.source.is_some() { "source" } else { "interface" };
-            let family = "IPv4 on an IPv6 socket";
-            return if own.is_ipv6() { Err(unsupported(setting, family)) } else { Ok(()) };
+        if rule == SourceRule::IgnoredByV6 && own.is_ipv6() {
+            return Err(unsupported("a source or interface", "IPv4 on an IPv6 socket"));
         }
         let own = own.to_canonical();
-        if own.is_unspecified() {
+        if rule == SourceRule::IgnoredByV6 || own.is_unspecified() {
             return Ok(());
         }
         let named = match (self.source, self.interface) {

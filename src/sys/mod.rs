@@ -14,7 +14,7 @@
 //!   waits for its first message only, and not at all with `Flags::DONT_WAIT`; it closes received descriptors before it
 //!   returns. A socket that was shut down gives messages without payload and source.
 //! - Questions about a socket: `waits`, `is_inet`, `families`, `has_error_queue`, `has_filter`, for the feature `tokio`
-//!   `has_error`, `has_space` and `stays_writable`.
+//!   `has_error`, `has_space` and `is_other_unix`.
 //!   `wait_readable` waits.
 //! - Questions about an error: `icmp::is_unrelated`, `icmp::may_be_unrelated`, and `may_be_about_tos` for kernels that
 //!   reject a TOS.
@@ -68,7 +68,7 @@ pub(crate) use self::native::{
     may_be_about_tos, option, option_bytes, segmentation_rejected, set_option_bytes, wait_readable,
 };
 #[cfg(feature = "tokio")]
-pub(crate) use self::native::{has_error, has_space, stays_writable};
+pub(crate) use self::native::{has_error, has_space, is_other_unix};
 pub(crate) use self::numbers::{MAX_BATCH, MAX_SEGMENTS};
 pub use self::retry::Backend;
 pub(crate) use self::retry::{recv, send};

@@ -54,16 +54,6 @@ pub trait Readiness: AsSocket + Sync + Sized {
     /// call returns `WouldBlock`, tokio forgets the readiness that was there before it.
     fn try_io(&self, want: Want, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize>;
 
-    /// Makes `call` whatever tokio remembers, and else as [`try_io`](Self::try_io).
-    fn call(&self, want: Want, mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-        let mut is_made = false;
-        let result = self.try_io(want, || {
-            is_made = true;
-            call()
-        });
-        if is_made { result } else { call() }
-    }
-
     /// Waits for readiness. Any number of tasks may wait.
     fn ready(&self, want: Want) -> impl Future<Output = io::Result<Ready>> + Send + Sync;
 

@@ -27,7 +27,7 @@ pub(super) fn send_each<'m>(
     async move {
         // `kept` has what a full socket did not take, the next message last. A chunk would take 22 kB in the future.
         let (mut handled, mut offer, mut kept) = (0, OfferSize::new(), Vec::new());
-        let (mut msgs, mut is_to_unix, mut refusals) = (msgs.fuse(), false, 0);
+        let (mut msgs, mut by_timer) = (msgs.fuse(), wait::needs_timer(None));
         let mut has_memory = true;
         loop {
             poll_fn(coop::poll_proceed).await.made_progress();
@@ -46,7 +46,7 @@ pub(super) fn send_each<'m>(
                 }
                 result
             };
-            let sent = wait::try_send(socket, is_to_unix, || batch_call(&mut send));
+            let sent = wait::try_send(socket, by_timer, || batch_call(&mut send));
             // No call was made, so it is not known whether a message is left.
             if offered.is_none() && kept.is_empty() {
                 has_memory = kept.try_reserve(1).is_ok();
@@ -60,12 +60,10 @@ pub(super) fn send_each<'m>(
                 return Ok(handled);
             }
             if sent.as_ref().is_err_and(wait::is_would_block) {
-                is_to_unix = wait::is_to_unix(kept.last());
-                wait::space(socket, is_to_unix.then_some(refusals)).await?;
-                refusals += 1;
+                by_timer = wait::needs_timer(kept.last());
+                wait::space(socket, by_timer).await?;
                 continue;
             }
-            refusals = 0;
             budget::charge(datagrams);
             let is_last = offered.is_some_and(|offered| offered < offer.count);
             let failed = |error| {
@@ -145,7 +143,8 @@ async fn flush_chunk(
         queue.advance(sent);
         Ok(sent)
     };
-    let sent = wait::send(socket, max, false, || batch_call(&mut send)).await?;
+    let by_timer = wait::needs_timer(None);
+    let sent = wait::send(socket, max, by_timer, || batch_call(&mut send)).await?;
     budget::charge(datagrams);
     Ok((offered, sent))
 }

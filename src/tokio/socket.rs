@@ -55,7 +55,7 @@ use crate::socket::{BatchSocket, is_temporary};
 ///   [error queue](crate::error_queue) is not empty, a waiting receive polls the socket every 4 ms.
 /// - After an ICMP error tokio no longer reports when a full socket has space: a send then sleeps for 4 ms and tries
 ///   again. See [the guide](crate::guide::tokio#errors-and-reports).
-/// - No event reports space in the queue of a Unix address: a send to it sleeps for 1 to 4 ms and tries again.
+/// - No event reports space in the queue of a Unix address: a send to it sleeps for 4 ms and tries again.
 /// - Each datagram costs one unit of the task's cooperative budget, as with tokio's own calls. A call takes its whole
 ///   batch even if the budget is short, and the next one yields.
 ///   [The guide](crate::guide::tokio#a-batch-is-one-turn) says what a batch is in milliseconds.
@@ -393,8 +393,8 @@ pub trait AsyncBatchSocket: Sync + Sized {
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send {
         async move {
             let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
-            let is_to_unix = wait::is_to_unix(msgs.first());
-            let sent = wait::send(self.tokio_socket(), msgs.len(), is_to_unix, call).await??;
+            let by_timer = wait::needs_timer(msgs.first());
+            let sent = wait::send(self.tokio_socket(), msgs.len(), by_timer, call).await??;
             budget::charge(budget::sent(&msgs[..sent]));
             Ok(sent)
         }
@@ -434,7 +434,7 @@ pub trait AsyncBatchSocket: Sync + Sized {
     where
         Self: Clone + Send + 'static,
     {
-        let is_to_unix = wait::is_to_unix(msgs.first());
+        let by_timer = wait::needs_timer(msgs.first());
         loop {
             ready!(waiter.poll(cx))?;
             ready!(coop::poll_proceed(cx)).made_progress();
@@ -443,14 +443,12 @@ pub trait AsyncBatchSocket: Sync + Sized {
                 [] => Ok(0),
                 _ => self.batch_call(&mut |socket| socket.send_batch(msgs)),
             };
-            match wait::try_send(self.tokio_socket(), is_to_unix, send) {
+            match wait::try_send(self.tokio_socket(), by_timer, send) {
                 Err(error) if wait::is_would_block(&error) => {
                     let socket = self.clone();
-                    let refusals = is_to_unix.then_some(waiter.refusals);
-                    waiter.begin(async move { wait::space(socket.tokio_socket(), refusals).await });
+                    waiter.begin(async move { wait::space(socket.tokio_socket(), by_timer).await });
                 }
                 result => {
-                    waiter.refusals = 0;
                     let sent = result?.min(msgs.len());
                     budget::charge(budget::sent(&msgs[..sent]));
                     return Poll::Ready(Ok(sent));

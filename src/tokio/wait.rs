@@ -1,15 +1,14 @@
 //! Waits until a socket is ready, by tokio, and makes a call then.
 //!
-//! tokio remembers readiness until a call within `try_io` returns `WouldBlock`. In five states this does not work:
+//! tokio remembers readiness until a call within `try_io` returns `WouldBlock`. In four states this does not work:
 //!
 //! - While reports wait in the error queue, a receive must not clear the readiness of errors, which a task that waits for
 //!   `Interest::ERROR` needs. The receive waits for datagrams alone, and looks for an error every 4 ms, since no event would
 //!   report it.
 //! - After a shutdown tokio reports a socket as readable (read closed) for ever, while its receives find nothing.
 //! - After an error tokio on Linux reports a socket as writable (write closed) for ever. A send that finds it full sleeps.
-//! - Other kernels may refuse a send of a socket that stays writable, so no event would follow. The send sleeps.
-//! - A message to a Unix address needs space in the receiver's queue, and a Unix socket is writable by its own buffer. The
-//!   send asks tokio nothing and sleeps, longer each time, up to 4 ms.
+//! - No event may follow a refused send on other kernels, nor to a Unix address: it needs space in the receiver's queue, and
+//!   the socket is writable by its own buffer. Such a send asks tokio nothing, and sleeps.
 //!
 //! A program may also use tokio's own calls on the socket. Those that find nothing clear readiness for all tasks:
 //!
@@ -30,7 +29,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use ::tokio::task::{self, coop};
+use ::tokio::task::coop;
 use ::tokio::time;
 
 use super::readiness::{Readiness, Want};
@@ -150,74 +149,49 @@ fn until_shutdown<T: Default>(
 pub(super) async fn send(
     socket: &impl Readiness,
     max: usize,
-    is_to_unix: bool,
+    by_timer: bool,
     mut call: impl FnMut() -> io::Result<usize> + Send,
 ) -> io::Result<io::Result<usize>> {
     if max == 0 {
         return Ok(Ok(0));
     }
-    let mut refusals = 0;
     loop {
         poll_fn(coop::poll_proceed).await.made_progress();
-        match try_send(socket, is_to_unix, &mut call) {
-            Err(error) if is_would_block(&error) => {
-                space(socket, is_to_unix.then_some(refusals)).await?;
-                refusals += 1;
-            }
+        match try_send(socket, by_timer, &mut call) {
+            Err(error) if is_would_block(&error) => space(socket, by_timer).await?,
             result => return Ok(result.map(|count| count.min(max))),
         }
     }
 }
 
-/// Makes a call that sends, if tokio remembers that the socket is writable or the message goes to a Unix address. tokio
-/// forgets that only if an event will follow.
+/// Whether no event may follow if a call that begins with this message is refused.
+pub(super) fn needs_timer(first: Option<&SendMsg<'_>>) -> bool {
+    sys::is_other_unix() || first.is_some_and(|msg| msg.unix_dest().is_some())
+}
+
+/// Makes a call that sends, if tokio remembers that the socket is writable or only a timer ends a wait.
 pub(super) fn try_send(
     socket: &impl Readiness,
-    is_to_unix: bool,
-    mut call: impl FnMut() -> io::Result<usize>,
+    by_timer: bool,
+    call: impl FnOnce() -> io::Result<usize>,
 ) -> io::Result<usize> {
-    let mut refused = None;
-    let mut call = || match call() {
-        Err(error) if is_would_block(&error) && sys::stays_writable(sys::borrow(socket)) => {
-            refused = Some(error);
-            Ok(0)
-        }
-        result => result,
-    };
-    let result = match is_to_unix {
-        true => socket.call(Want::WRITABLE, call),
-        false => socket.try_io(Want::WRITABLE, &mut call),
-    };
-    refused.map_or(result, Err)
+    if by_timer { call() } else { socket.try_io(Want::WRITABLE, call) }
 }
 
-/// Whether a message goes to the address of a Unix socket.
-pub(super) fn is_to_unix(msg: Option<&SendMsg<'_>>) -> bool {
-    msg.is_some_and(|msg| msg.unix_dest().is_some())
-}
-
-/// Waits until a full socket may have space. `refusals` counts the earlier waits of a message to a Unix address; `None` for
-/// other messages.
-pub(super) async fn space(socket: &impl Readiness, refusals: Option<u64>) -> io::Result<()> {
+/// Waits until a full socket may have space.
+pub(super) async fn space(socket: &impl Readiness, by_timer: bool) -> io::Result<()> {
     require_timer();
-    if let Some(count) = refusals {
-        match count {
-            0 => task::yield_now().await,
-            _ => time::sleep(SLEEP.min(Duration::from_millis(count))).await,
-        }
-        return Ok(());
-    }
-    let ready = socket.current(Want::WRITABLE);
-    if ready.is_write_closed() || ready.is_writable() && sys::stays_writable(sys::borrow(socket)) {
+    if by_timer || socket.current(Want::WRITABLE).is_write_closed() {
         time::sleep(SLEEP).await;
         return Ok(());
     }
     socket.ready(Want::WRITABLE).await.map(drop)
 }
 
-/// Whether a send may find space. The system is asked where tokio says so for ever.
+/// Whether a send may find space. The system is asked where tokio says so for ever, or was not asked.
 pub(super) fn has_space(socket: &impl Readiness) -> bool {
-    !socket.current(Want::WRITABLE).is_write_closed() || sys::has_space(sys::borrow(socket))
+    let by_tokio = || !socket.current(Want::WRITABLE).is_write_closed();
+    !needs_timer(None) && by_tokio() || sys::has_space(sys::borrow(socket))
 }
 
 /// Reads the error queue as soon as it holds something: before each wait and after it, whatever tokio remembers.
@@ -225,23 +199,22 @@ pub(super) async fn errors(
     socket: &impl Readiness,
     mut drain: impl FnMut() -> io::Result<usize> + Send,
 ) -> io::Result<usize> {
+    // Makes tokio clear the readiness if nothing is there, or the next wait would end at once.
+    let mut drain = || drain().and_then(|count| if count == 0 { would_block() } else { Ok(count) });
     loop {
         poll_fn(coop::poll_proceed).await.made_progress();
-        // The wait begins first, so that it ends for a report that comes after the read.
+        // The wait begins first, so that it ends for a report that comes after the reads.
         let mut ready = pin!(socket.ready(Want::ERROR));
         let begun = poll_fn(|cx| Poll::Ready(ready.as_mut().poll(cx))).await;
-        let drained = socket.call(Want::ERROR, || match drain() {
-            // Makes tokio clear the readiness, or the next wait would end at once.
-            Ok(0) => would_block(),
+        let drained = match socket.try_io(Want::ERROR, &mut drain) {
+            Err(error) if is_would_block(&error) => drain(),
             result => result,
-        });
-        if !drained.as_ref().is_err_and(is_would_block) {
-            return drained;
-        }
-        match begun {
-            Poll::Ready(ended) => ended?,
-            Poll::Pending => ready.await?,
         };
+        match (drained, begun) {
+            (Err(error), Poll::Ready(ended)) if is_would_block(&error) => drop(ended?),
+            (Err(error), Poll::Pending) if is_would_block(&error) => drop(ready.await?),
+            (drained, _) => return drained,
+        }
     }
 }
 

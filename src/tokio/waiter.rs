@@ -31,24 +31,20 @@ type Wait = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
 ///
 /// [`AsyncBatchSocket::poll_send_batch`]: crate::AsyncBatchSocket::poll_send_batch
 #[derive(Default)]
-pub struct SendWaiter {
-    wait: Option<Wait>,
-    /// The waits since the last send.
-    pub(super) refusals: u64,
-}
+pub struct SendWaiter(Option<Wait>);
 
 impl SendWaiter {
     /// A waiter that does not wait yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { wait: None, refusals: 0 }
+        Self(None)
     }
 
     /// Ends when the wait that was begun has ended, at once if there is none.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(wait) = &mut self.wait else { return Poll::Ready(Ok(())) };
+        let Some(wait) = &mut self.0 else { return Poll::Ready(Ok(())) };
         let result = ready!(wait.as_mut().poll(cx));
-        self.wait = None;
+        self.0 = None;
         Poll::Ready(result)
     }
 
@@ -58,13 +54,12 @@ impl SendWaiter {
         &mut self,
         wait: impl Future<Output = io::Result<()>> + Send + Sync + 'static,
     ) {
-        self.wait = Some(Box::pin(wait));
-        self.refusals += 1;
+        self.0 = Some(Box::pin(wait));
     }
 }
 
 impl fmt::Debug for SendWaiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SendWaiter").field(&self.wait.is_some()).finish()
+        f.debug_tuple("SendWaiter").field(&self.0.is_some()).finish()
     }
 }

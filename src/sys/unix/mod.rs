@@ -20,7 +20,8 @@ pub(crate) use socket::{
     may_be_about_tos, segmentation_rejected,
 };
 pub(super) use socket::{is_inet, waits};
+pub(crate) use system::is_other_unix;
+pub(super) use system::wait_for_message;
 pub(crate) use system::{clock_time, kernel_release, wait_readable};
 #[cfg(feature = "tokio")]
-pub(crate) use system::{has_error, has_space, stays_writable};
-pub(super) use system::{is_other_unix, wait_for_message};
+pub(crate) use system::{has_error, has_space};

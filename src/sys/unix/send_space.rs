@@ -19,7 +19,6 @@ use socket2::SockRef;
 use super::header::{Buffer, Header};
 use super::socket::{BorrowedSocket, is_inet, waits};
 use super::system::is_other_unix;
-use crate::sys::addr::NAME_LEN;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault;
 use crate::sys::flags::Flags;
@@ -71,17 +70,16 @@ pub(crate) fn until_space(
     mut error: io::Error,
     call: impl Fn(BorrowedSocket<'_>, &mut PreparedSends<'_>, Flags) -> io::Result<usize>,
 ) -> io::Result<usize> {
-    let is_full = |error: &io::Error| error.raw_os_error() == Some(libc::ENOBUFS);
-    if !is_other_unix() || !is_full(&error) || is_inet(socket) {
+    let len = || prepared.buffers(0).iter().map(Buffer::len).sum::<usize>();
+    if !is_other_unix() || is_inet(socket) || len() > MAX_UNCHECKED {
         return Err(error);
     }
-    // FreeBSD 14 queues a connected sender's messages in its own buffer, with its address.
-    let len = prepared.buffers(0).iter().map(Buffer::len).sum::<usize>();
-    let fits = len <= MAX_UNCHECKED && !never_fits(socket, len + NAME_LEN);
     let waits = !flags.contains(Flags::DONT_WAIT) && waits(socket) != Some(false);
-    let (start, timeout) = (Instant::now(), SockRef::from(&socket).write_timeout()?);
-    while fits && is_full(&error) {
-        if !waits || timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
+    let timeout =
+        if waits { SockRef::from(&socket).write_timeout()? } else { Some(Duration::ZERO) };
+    let start = Instant::now();
+    while error.raw_os_error() == Some(libc::ENOBUFS) {
+        if timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
             return Err(io::Error::from_raw_os_error(libc::EAGAIN));
         }
         thread::sleep(Duration::from_millis(1));

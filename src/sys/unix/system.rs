@@ -55,14 +55,8 @@ pub(crate) fn has_space(socket: BorrowedFd<'_>) -> bool {
     poll(socket, libc::POLLOUT, 0).is_ok_and(|ready| ready & libc::POLLOUT != 0)
 }
 
-/// Whether the socket is writable although it has just refused a send, so that no event follows. OpenBSD refuses while
-/// another thread sends (`sblock` in sys/kern/uipc_socket2.c), macOS for a content filter. Linux does not.
-#[cfg(feature = "tokio")]
-pub(crate) fn stays_writable(socket: BorrowedFd<'_>) -> bool {
-    is_other_unix() && has_space(socket)
-}
-
-/// Whether the kernel is not Linux.
+/// Whether the kernel is not Linux. Others may refuse a send of a socket that stays writable, so that no event follows: OpenBSD
+/// while another thread sends (`sblock` in sys/kern/uipc_socket2.c), macOS for a content filter.
 #[inline]
 pub(crate) fn is_other_unix() -> bool {
     #[cfg(test)]

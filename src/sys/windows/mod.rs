@@ -59,7 +59,7 @@ pub(crate) fn has_space(_: BorrowedSocket<'_>) -> bool {
 
 /// An event follows each refused send.
 #[cfg(feature = "tokio")]
-pub(crate) fn stays_writable(_: BorrowedSocket<'_>) -> bool {
+pub(crate) fn is_other_unix() -> bool {
     false
 }
 
