@@ -52,11 +52,6 @@ pub use udp::{
     EcnCodepoint, RecvMeta, Transmit, TransportError, TransportErrorPayload, UdpSockRef,
 };
 
-/// The README's code, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
 /// The most messages that a receive takes.
 pub const BATCH_SIZE: usize = 32;
 
