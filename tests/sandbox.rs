@@ -13,6 +13,7 @@ use std::env;
 use std::io::{self, IoSliceMut, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -171,13 +172,25 @@ fn a_recvmmsg_that_cannot_wait_for_its_first_message() {
         let refusing = sockets::refusing();
         seccomp::reject_wait_flag()?;
         let mut batch = RecvBatch::new(8, 4);
-        // The first receive meets the rejection, and takes all that is there.
-        for _ in 0..2 {
+        let send_three = |to: &UdpSocket| {
             for _ in 0..3 {
-                near.send_to(b"data", sockets::addr(&far)).expect("loopback takes it");
+                near.send_to(b"data", sockets::addr(to)).expect("loopback takes it");
             }
-            assert_eq!(far.recv_into(&mut batch).expect("three came"), 3);
-        }
+        };
+        // Several threads' first receives meet the rejection, and take all that is there.
+        let start = Barrier::new(16);
+        thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    let (socket, mut batch) = (sockets::udp4(), RecvBatch::new(8, 4));
+                    send_three(&socket);
+                    start.wait();
+                    assert_eq!(socket.recv_into(&mut batch).expect("three came"), 3);
+                });
+            }
+        });
+        send_three(&far);
+        assert_eq!(far.recv_into(&mut batch).expect("three came"), 3);
         // An error may have ended the call, and nothing keeps it.
         assert!(!batch.drained());
         exchange(&near, &far, 20);

@@ -31,8 +31,8 @@ use crate::events;
 /// Which system calls move a batch.
 ///
 /// Both backends give the same results, with one exception: if an [asynchronous error](crate::BatchSocket#errors) arrives
-/// during a call, `recvmmsg` keeps it for the next call (gVisor's does not), and single calls may lose it. Both move a single message by the
-/// single-message call, which costs less.
+/// during a call, `recvmmsg` keeps it for the next call (gVisor's does not), and single calls may lose it. Both move a
+/// single message by the single-message call, which costs less.
 ///
 /// The process starts with the faster backend that the platform has. It changes to [`Msg`](Self::Msg) for good if the
 /// kernel has no multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM`, unless a firewall rejected a datagram).

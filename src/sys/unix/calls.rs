@@ -84,8 +84,8 @@ pub(in crate::sys) fn never_waits() -> bool {
 #[cold]
 pub(in crate::sys) fn wait_flag_is_missing(error: &io::Error) -> bool {
     let is_invalid = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
+    // Asked again for each such error, since another thread may have met the first.
     let missing = is_invalid(error)
-        && !never_waits()
         && recvmmsg_without_socket(libc::MSG_WAITFORONE).is_err_and(|error| is_invalid(&error));
     if missing {
         WAIT.store(libc::MSG_DONTWAIT, Ordering::Relaxed);
