@@ -372,7 +372,7 @@ impl UdpSocket {
     }
 
     /// Receives a datagram with the metadata that the program has turned on
-    /// ([`Ancillary::require`](mmsg::Ancillary::require)). Otherwise like [`recv_from`](Self::recv_from).
+    /// ([`Ancillary::require`](mmsg::Ancillary)). Otherwise like [`recv_from`](Self::recv_from).
     ///
     /// # Errors
     ///
@@ -408,7 +408,7 @@ impl UdpSocket {
     }
 
     /// Sends a message with settings of its own, such as the source address of an answer
-    /// ([`RecvMeta::reply_meta`]), or queues it. Returns its length.
+    /// ([`RecvMeta::reply_meta`](RecvMeta)), or queues it. Returns its length.
     ///
     /// # Errors
     ///
