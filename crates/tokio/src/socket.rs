@@ -408,7 +408,7 @@ impl UdpSocket {
     }
 
     /// Sends a message with settings of its own, such as the source address of an answer
-    /// ([`RecvMeta::reply_meta`](RecvMeta)), or queues it. Returns its length.
+    /// ([`RecvMeta::reply_meta`](mmsg::RecvMeta)), or queues it. Returns its length.
     ///
     /// # Errors
     ///
