@@ -122,11 +122,7 @@ impl MmsgBuf {
         if flags.contains(Flags::PEEK) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "PEEK is for receives"));
         }
-        let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
-        self.send.reserve(msgs.len(), 0)?;
-        let mut headers = self.send.begin();
-        prepare(&mut headers, &mut self.batches, socket, msgs, None)?;
-        sys::send(socket, headers.prepared(), flags)
+        self.try_send(socket, &msgs[..msgs.len().min(MAX_BATCH)], None, flags)
     }
 
     /// Receives a message into each buffer, and calls `each` with the index and the message of each that came.
@@ -166,7 +162,7 @@ impl MmsgBuf {
         flags: Flags,
     ) -> GsoSend<'_> {
         self.batches.clear();
-        let (sent, error) = match self.try_send_gso(socket, msgs, segmenting, flags) {
+        let (sent, error) = match self.try_send(socket, msgs, Some(segmenting), flags) {
             Ok(sent) => (sent, None),
             Err(error) => (0, Some(error)),
         };
@@ -174,19 +170,21 @@ impl MmsgBuf {
         GsoSend { sent, next: rest.first().copied(), error }
     }
 
-    #[inline]
-    fn try_send_gso(
+    /// Sends messages by one system call, with `segmenting` as GSO batches.
+    #[inline(always)]
+    fn try_send(
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
-        segmenting: &Segmenting<'_>,
+        segmenting: Option<&Segmenting<'_>>,
         flags: Flags,
     ) -> io::Result<usize> {
-        let joins = segmenting.max_segments > 1 && msgs.len() > 1;
+        let joins = segmenting.is_some_and(|with| with.max_segments > 1 && msgs.len() > 1);
         self.send.reserve(msgs.len(), if joins { MAX_COPIES } else { 0 })?;
-        self.batches.try_reserve(msgs.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let batches = if segmenting.is_some() { msgs.len() } else { 0 };
+        self.batches.try_reserve(batches).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut headers = self.send.begin();
-        prepare(&mut headers, &mut self.batches, socket, msgs, Some(segmenting))?;
+        prepare(&mut headers, &mut self.batches, socket, msgs, segmenting)?;
         sys::send(socket, headers.prepared(), flags)
     }
 }

@@ -297,12 +297,8 @@ fn before_shutdown(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usi
     // also be the last message.
     let ended = headers.first().is_some_and(is_shutdown_marker)
         || headers.last().is_some_and(is_shutdown_marker);
-    if ended { before_shutdown_checked(socket, headers) } else { None }
-}
-
-#[cold]
-fn before_shutdown_checked(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
-    if native::is_inet(socket) { headers.iter().position(is_shutdown_marker) } else { None }
+    let is_shut_down = ended && native::is_inet(socket);
+    if is_shut_down { headers.iter().position(is_shutdown_marker) } else { None }
 }
 
 /// Whether a header has neither payload nor source. On an Internet socket this means a shutdown, since even an empty

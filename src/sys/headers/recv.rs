@@ -279,9 +279,11 @@ impl Slots {
     #[inline]
     pub(crate) fn prepared(&mut self, first: usize, count: usize) -> PreparedRecvs<'_> {
         let RecvStorage { headers, names, controls, touched } = &mut self.storage;
-        let (end, fresh) = (first + count, self.fresh.max(*touched));
-        self.fresh = fresh.max(end);
-        for i in (first..*touched).chain(fresh..end) {
+        let end = first + count;
+        if self.fresh < end {
+            (self.fresh, *touched) = (end, end.max(*touched));
+        }
+        for i in first..*touched {
             // Calls do not change the buffer. Writing it fetches its cache line while the others are fetched; the kernel
             // would wait for it.
             let slot = self.payload.pointer(self.offset + i * self.stride);
