@@ -209,16 +209,6 @@ fn a_double_sends_each_and_reports_failures() {
     assert!(would_block(nothing));
 }
 
-#[test]
-fn an_empty_message_with_a_segment_size_is_one_datagram() {
-    let mut meta = RecvMeta::default();
-    meta.segment_size = Some(0);
-    let double = Double { meta, ..Double::with_inbox(&[b"one".to_vec()]) };
-    let mut batch = RecvBatch::new(2, 8);
-    assert_eq!(double.recv_into(&mut batch).expect("it is there"), 1);
-    assert_eq!(batch.iter().map(|datagram| datagram.data()).collect::<Vec<_>>(), [b"one"]);
-}
-
 /// A debug build needs most stack, because it moves values through several frames.
 #[test]
 fn the_provided_methods_need_little_stack() {

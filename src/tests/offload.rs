@@ -16,40 +16,10 @@ const REJECTIONS: [(i32, Cause); 4] = [
     (errno::EMSGSIZE, Cause::Size),
 ];
 
-/// Errors that say nothing about GSO. The last two are not about the batch.
-const OTHERS: [i32; 10] = [
-    errno::ENOBUFS,
-    errno::ENOMEM,
-    errno::EPERM,
-    errno::EACCES,
-    errno::ENETUNREACH,
-    errno::EHOSTUNREACH,
-    errno::EPROTO,
-    errno::EPIPE,
-    errno::EAGAIN,
-    // On Windows an unconnected socket ignores ECONNREFUSED.
-    if cfg!(mmsg_calls) { errno::ECONNREFUSED } else { errno::EAGAIN },
-];
-
-/// Whether a batch that meets this error is sent as its datagrams.
-fn is_split(code: i32) -> bool {
-    ![errno::EAGAIN, errno::ECONNREFUSED].contains(&code)
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Unsupported,
     Size,
-}
-
-/// Each errno to try, with its cause if it rejects GSO.
-fn errors() -> impl Iterator<Item = (i32, Option<Cause>)> {
-    let rejections = REJECTIONS.into_iter().map(|(code, cause)| (code, Some(cause)));
-    rejections.chain(OTHERS.into_iter().map(|code| (code, None)))
-}
-
-fn ways() -> impl Iterator<Item = (Backend, Way)> {
-    BACKENDS.into_iter().flat_map(|b| Way::ALL.map(|way| (b, way)))
 }
 
 /// The fates that let the header at `at` of `headers` fail with `code`. A count hides the error of a batch, which is then
@@ -89,58 +59,6 @@ fn a_batch_that_the_system_refuses_with_an_icmp_error_is_reported_after_the_call
         assert_eq!(errno(net.near.send_batch(&msgs)), code, "{backend:?}");
         assert_eq!(fault::finish().len(), 2, "{backend:?} {code}");
         assert!(net.delivered().iter().all(Vec::is_empty), "{backend:?} {code}");
-    }
-}
-
-/// The datagrams of a rejected batch go one by one, here without an error.
-#[test]
-fn any_error_at_any_header_leaves_each_message_with_one_outcome() {
-    let Some(net) = Net::new() else { return };
-    let batch = Batch::new(&RUNS);
-    let halves = batch.halves();
-    let kinds = [batch.msgs(&net), batch.gathered(&net, &halves)];
-    let headers = headers(&RUNS);
-    for ((backend, way), msgs) in ways().flat_map(|way| kinds.iter().map(move |msgs| (way, msgs))) {
-        backend.make_process_default().unwrap();
-        for (at, (code, cause)) in (0..headers.len()).flat_map(|at| errors().map(move |e| (at, e)))
-        {
-            assert!(net.near.state().set_gso(true));
-            let before = net.near.state().counters();
-            let (first, count) = headers[at];
-            let is_batch = count > 1;
-            let mut fates = stopped(backend, headers.len(), at, code, is_batch);
-            if !is_batch {
-                // A count hides the error, so the system must return it again.
-                fates.push((send_call(backend, headers.len() - at), Fate::Fail(code)));
-            }
-            fault::script(fates);
-            let failed = send_all(&net, way, msgs);
-            let calls = moving();
-
-            let what = format!("{backend:?} {way:?} {code} at {at}: {calls:?}");
-            // A count hides an error about an earlier datagram for good.
-            let hidden = is_batch && at > 0 && code == errno::ECONNREFUSED;
-            let innocent = is_batch && is_split(code) || code == errno::EAGAIN || hidden;
-            let expected = if innocent { vec![] } else { vec![(first, code)] };
-            assert_eq!(failed, expected, "{what}");
-            let sent = |i| innocent || i != first;
-            assert_eq!(net.delivered(), batch.expected(sent), "{what}");
-
-            let rejected = cause.filter(|_| is_batch);
-            let is_off = rejected == Some(Cause::Unsupported);
-            assert_eq!(net.near.state().gso_status() == GsoStatus::Rejected, is_off, "{what}");
-            let counted = net.since(before);
-            let fallbacks = (counted.rejected_unsupported, counted.rejected_size);
-            let one_if = |cause| u64::from(rejected == Some(cause));
-            assert_eq!(fallbacks, (one_if(Cause::Unsupported), one_if(Cause::Size)), "{what}");
-            assert_eq!(counted.sent as usize, msgs.len() - failed.len(), "{what}");
-            let bytes: usize =
-                msgs.iter().enumerate().map(|(i, m)| m.len() * usize::from(sent(i))).sum();
-            assert_eq!(counted.sent_bytes as usize, bytes, "{what}");
-            if backend == Backend::Mmsg {
-                assert_eq!(counted.send_calls as usize, calls.len(), "{what}");
-            }
-        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Helpers for tests of `Offload`: sockets, messages that form GSO batches, and ways to send them.
 
-use std::io::{IoSlice, Write};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
+use crate::Offload;
 use crate::offload::Counters;
-use crate::{BatchSocketExt, Offload};
 
 /// One sender with offload and two receivers without.
 pub(super) struct Net {
@@ -109,22 +109,6 @@ impl Batch {
         both.map(|(far, data)| SendMsg::to(net.to(*far), data)).collect()
     }
 
-    /// Each payload in two parts, the first of them shorter.
-    pub(super) fn halves(&self) -> Vec<[IoSlice<'_>; 2]> {
-        let halves = self.data.iter().map(|data| data.split_at(data.len() / 3));
-        halves.map(|(a, b)| [IoSlice::new(a), IoSlice::new(b)]).collect()
-    }
-
-    /// The same messages, gathered from two buffers each.
-    pub(super) fn gathered<'a>(
-        &self,
-        net: &Net,
-        halves: &'a [[IoSlice<'a>; 2]],
-    ) -> Vec<SendMsg<'a>> {
-        let both = self.far.iter().zip(halves);
-        both.map(|(far, halves)| SendMsg::gather(halves).with_dest(net.to(*far))).collect()
-    }
-
     fn len(&self) -> usize {
         self.data.len()
     }
@@ -142,56 +126,4 @@ impl Batch {
 pub(super) fn bytes(i: usize, len: usize) -> Vec<u8> {
     let number = (i as u32).to_be_bytes();
     number.into_iter().chain((0..).map(|j| (i + j) as u8)).take(len).collect()
-}
-
-/// The ways to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    Batch,
-    Dyn,
-    Each,
-}
-
-impl Way {
-    pub(super) const ALL: [Self; 3] = [Self::Batch, Self::Dyn, Self::Each];
-}
-
-/// The messages that failed, each with its error, in order.
-type Failed = Vec<(usize, i32)>;
-
-fn code(error: &io::Error) -> i32 {
-    error.raw_os_error().expect("an error of the system")
-}
-
-/// Sends all messages in one way, call after call. Skips a message that fails, and offers it again after `WouldBlock`.
-pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
-    let mut failed = Vec::new();
-    let mut at = 0;
-    while at < msgs.len() {
-        let rest = &msgs[at..];
-        let result = match way {
-            Way::Batch => net.near.send_batch(rest),
-            Way::Dyn => (&net.near as &dyn BatchSocket).send_batch(rest),
-            Way::Each => net.near.send_each(rest, |i, error| {
-                failed.push((at + i, code(&error)));
-            }),
-        };
-        match result {
-            Ok(count) => {
-                assert!(count > 0, "the call neither sends nor fails");
-                at += count;
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => {
-                failed.push((at, code(&error)));
-                at += 1;
-            }
-        }
-    }
-    failed
-}
-
-/// The calls of the log that move messages.
-pub(super) fn moving() -> Vec<(Call, usize)> {
-    calls().into_iter().filter(|(call, _)| *call != Call::Permitted).collect()
 }

@@ -188,32 +188,6 @@ fn asked(node: &Node, far: &UdpSocket) -> RecvBatch {
     batch
 }
 
-/// The answers that arrived at `far`, all from where it asked.
-#[track_caller]
-fn expect_answers(node: &Node, far: &UdpSocket, count: usize) {
-    for _ in 0..count {
-        let (_, from) = far.recv_from(&mut [0; 64]).expect("it was answered");
-        assert_eq!(from, (HOME, addr(&node.socket).port()).into());
-    }
-}
-
-#[test]
-fn answers_leave_the_socket_bound_and_connected() {
-    on_each(|kind, _, node, far| {
-        Ancillary::DEST.require(&node.socket).expect("it starts");
-        let batch = asked(node, far);
-        let metas: Vec<_> = batch.iter().map(|d| d.meta().reply_meta()).collect();
-        // The loop of the README. The BSDs and Apple reject a destination on a connected socket (EISCONN).
-        let answers = batch.iter().zip(&metas).filter_map(|(d, meta)| match kind.is_connected() {
-            true => Some(SendMsg::new(d.data()).with_ecn(Ecn::Ect0).with_meta(meta)),
-            false => d.reply(d.data()),
-        });
-        let sent = node.socket.send_each(answers, |_, error| panic!("{kind:?}: {error}"));
-        assert_eq!(sent.expect("all are sent"), 3);
-        expect_answers(node, far, 3);
-    });
-}
-
 #[test]
 fn another_source_or_an_interface_of_a_socket_with_an_address_is_an_error_that_names_it() {
     on_each(|kind, rules, node, far| {
@@ -298,24 +272,6 @@ fn a_batch_asks_for_the_address_once_and_only_for_sources_and_interfaces() {
         assert_eq!(node.socket.send_batch(msgs).expect("all are sent"), msgs.len());
         assert_eq!(fault::questions(), questions);
     }
-}
-
-/// An answer that was kept would disconnect the socket.
-#[test]
-fn a_socket_that_the_program_connects_later_stays_connected() {
-    let far = socket();
-    let socket = Offload::builder().gro(false).build(Kind::All.socket(addr(&far)).expect("IPv4"));
-    let socket = socket.expect("a UDP socket");
-    let meta = SendMeta::new().with_source(HOME.into());
-    let msg = SendMsg::to(addr(&far), b"x").with_meta(&meta);
-    let node = Node::new(socket.get_ref().try_clone().expect("a descriptor"), APPLE);
-    assert_eq!(socket.send_batch(&[msg]).expect("it is sent"), 1);
-    drop(node);
-    socket.get_ref().connect(addr(&far)).expect("loopback");
-    let node = Node::new(socket.get_ref().try_clone().expect("a descriptor"), APPLE);
-    assert_eq!(socket.send_batch(&[SendMsg::new(b"x").with_meta(&meta)]).expect("it is sent"), 1);
-    node.is_as_before();
-    assert!(node.before.peer.is_some());
 }
 
 fn metas() -> impl Strategy<Value = SendMeta> {

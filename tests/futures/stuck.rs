@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::future::{Future, poll_fn};
-use std::io::{ErrorKind, IoSliceMut};
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -15,14 +15,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use mmsg::error_queue::{Report, drain_errors};
-use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue, SendWaiter};
+use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, SendMsg, SendQueue, SendWaiter};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 
 use super::cpu::{Clocks, RUNTIMES, WATCHED, run};
-use super::reports::{provoke, reporting, reports};
+use super::reports::reports;
 use super::{adopted, once};
 use crate::common::{TIME_LIMIT, queue_of};
 use crate::veth::{DEVICE, FAR, NEAR, ip, with_far_end};
@@ -177,43 +177,6 @@ fn a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
             for (send, (full, far)) in sends.into_iter().zip(full) {
                 drain(&far, full);
                 send.await;
-            }
-        });
-    }
-}
-
-/// Receives, and drains a queue that is already empty.
-async fn receive(socket: &UdpSocket, kind: usize) {
-    let (mut data, mut batch) = ([0; 8], RecvBatch::new(4, 32));
-    let result = match kind {
-        0 => socket.recv_into(&mut batch).await,
-        1 => socket.recv_batch(&mut [RecvMsg::new(&mut data)]).await,
-        2 => socket.recv_slices(&mut [IoSliceMut::new(&mut data)], |_, _| ()).await,
-        _ => {
-            assert_eq!(reports(socket), 1);
-            socket.recv_errors(&mut [Report::EMPTY; 2]).await
-        }
-    };
-    panic!("nothing came: {result:?}");
-}
-
-#[test]
-fn a_receive_beside_a_report_sleeps() {
-    for place in PLACES {
-        run(place.workers(), async |clocks| {
-            let alone = place.alone(clocks).await;
-            let (mut waits, mut peers) = (Vec::new(), Vec::new());
-            for kind in 0..4 {
-                let (socket, peer) = reporting().await;
-                peers.push(peer);
-                provoke(&socket);
-                socket.recv(&mut [0; 8]).await.expect_err("it was refused");
-                waits.push(place.put(Box::pin(async move { receive(&socket, kind).await })));
-            }
-            tokio::select! {
-                biased;
-                () = any(&mut waits) => panic!("nothing came, {place:?}"),
-                () = clocks.assert_asleep(4, WATCHED, alone) => {}
             }
         });
     }

@@ -201,19 +201,6 @@ fn a_socket_with_a_segment_size_or_a_cork_of_its_own_is_not_wrapped() {
     }
 }
 
-/// As in the kernel: 0 makes the message one datagram whatever the socket's option says.
-#[test]
-fn a_segment_size_of_0_means_one_datagram() {
-    let (near, far) = (udp4(), udp4());
-    if let Err(error) = set_option(&near, SOL_UDP, UDP_SEGMENT, 3) {
-        return skip("a_segment_size_of_0_means_one_datagram", error);
-    }
-    let msg = SendMsg::to(addr(&far), b"abcdef");
-    let msgs = [msg, msg.with_segment_size(0), msg.with_segment_size(2)];
-    assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 3);
-    assert!(payloads(&far, 6).iter().map(Vec::len).eq([3, 3, 6, 2, 2, 2]));
-}
-
 /// Not even to probe for GSO: a long payload that std sends stays whole. A single message has no segment size.
 #[test]
 fn the_socket_option_is_never_set() {

@@ -130,30 +130,6 @@ fn an_ntp_answer_says_when_it_leaves_itself() {
     assert!(last_left[..] > first_arrival[..], "{:?}", &answers[..2]);
 }
 
-/// chronyd takes no time from a server without a clock (stratum 0).
-#[test]
-fn chronyd_takes_the_time_of_the_ntp_example() {
-    let name = "chronyd_takes_the_time_of_the_ntp_example";
-    let Some(path) = crate::running::find("ntp") else { return };
-    let server = crate::running::Server::start(path, ["127.0.0.1:0"]);
-    let config =
-        format!("server 127.0.0.1 port {} iburst minpoll -6 maxpoll -6", server.addr.port());
-    let pidfile = format!("pidfile {}/chronyd-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
-    // Asks, prints the offset and changes nothing.
-    let args = ["-Q", "-t", "300", "-L", "0", &config, &pidfile, "cmdport 0"];
-    match std::process::Command::new("chronyd").args(args).output() {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            if said.contains("Not superuser") || said.contains("Operation not permitted") {
-                return crate::common::skip(name, said);
-            }
-            panic!("chronyd: {said}{}", String::from_utf8_lossy(&output.stdout));
-        }
-        Err(error) => crate::common::skip(name, error),
-    }
-}
-
 /// A client, two routers and a destination in a row: hop `n` is 10.9.n.2 and fd09:n::2.
 #[cfg(feature = "tokio")]
 #[test]

@@ -86,19 +86,6 @@ servers! {
         listen: "[::]:0",
         request: crate::requests::ECHO,
     },
-    // The system chooses the source of its replies, so it listens on one address.
-    echo: crate::Server {
-        program: "echo",
-        args: |at| vec!["serve".into(), at],
-        listen: "127.0.0.1:0",
-        request: crate::requests::ECHO,
-    },
-    echo_offload: crate::Server {
-        program: "echo",
-        args: |at| vec!["serve".into(), at, "--mode".into(), "offload".into()],
-        listen: "127.0.0.1:0",
-        request: crate::requests::ECHO,
-    },
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     dns: crate::Server {
         program: "dns",
@@ -109,18 +96,5 @@ servers! {
         ],
         listen: "0.0.0.0:0",
         request: crate::requests::DNS,
-    },
-    ntp: crate::Server {
-        program: "ntp",
-        args: |at| vec![at],
-        listen: "0.0.0.0:0",
-        request: crate::requests::NTP,
-    },
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    quic: crate::Server {
-        program: "quic",
-        args: |at| vec!["serve".into(), at],
-        listen: "0.0.0.0:0",
-        request: crate::requests::QUIC,
     },
 }

@@ -37,22 +37,3 @@ pub const NTP: Request = Request {
     },
     is_answer: |request, answer| answer.len() == 48 && answer[24..32] == request[40..48],
 };
-
-/// A packet of an unknown version. A server answers with a list of its versions (RFC 9000, section 6.1), without a
-/// connection or cryptography.
-pub const QUIC: Request = Request {
-    make: |number| {
-        let mut bytes = vec![0xc0, 0x0a, 0x0a, 0x0a, 0x0a];
-        for id in [number, !number] {
-            bytes.push(8);
-            bytes.extend([id, id].map(u32::to_be_bytes).concat());
-        }
-        bytes.resize(1200, 0);
-        bytes
-    },
-    is_answer: |request, answer| {
-        // Version 0, then both connection IDs, the client's own first.
-        let ids = [&request[14..23], &request[5..14]].concat();
-        answer.get(1..5) == Some(&[0; 4]) && answer.get(5..23) == Some(&ids)
-    },
-};

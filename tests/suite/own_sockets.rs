@@ -3,65 +3,15 @@
 // The tests need references to sockets.
 #![allow(clippy::needless_borrows_for_generic_args)]
 
-use std::io::IoSliceMut;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue};
 
-use crate::common::recv::{data_of, fill, in_one_receive, memory, recv_msgs};
+use crate::common::no_failure;
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{OwnedHandle, borrow, connected, settle};
-use crate::common::{no_failure, queue_of};
-
-/// Two connected blocking sockets, used only through the trait.
-fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
-    let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));
-    let mut queue = queue_of(&msgs);
-    assert_eq!(a.send_batch(&msgs).expect("it is taken"), 2);
-    assert_eq!(a.send_each(msgs, no_failure).expect("it is taken"), 2);
-    assert_eq!(a.flush_each(&mut queue, |_, error| panic!("{error}")).expect("it is taken"), 2);
-    for msg in &msgs {
-        queue.push(msg).expect("there is space");
-    }
-    assert_eq!(a.flush(&mut queue).expect("it is taken"), 2);
-    settle();
-
-    let mut memory = memory(2, 16);
-    let mut msgs = recv_msgs(&mut memory);
-    fill(b, &mut msgs);
-    assert_eq!(data_of(&msgs), [b"one", b"two"]);
-    let mut batch = RecvBatch::new(2, 16);
-    for _ in 0..2 {
-        for sent in [b"one", b"two"].chunks(in_one_receive(2)) {
-            assert_eq!(b.recv_into(&mut batch).expect("more are there"), sent.len());
-            assert!(batch.iter().map(|datagram| datagram.data()).eq(sent.iter().copied()));
-        }
-    }
-    for sent in [b"one", b"two"].chunks(in_one_receive(2)) {
-        let mut buffers: Vec<_> = memory.iter_mut().map(|m| IoSliceMut::new(m)).collect();
-        let mut got = Vec::new();
-        let count = b.recv_slices(&mut buffers, &mut |i, message| got.push((i, message.len())));
-        assert_eq!(count.expect("more are there"), sent.len());
-        assert!(got.into_iter().eq((0..sent.len()).map(|i| (i, 3))));
-        assert!(memory.iter().zip(sent).all(|(memory, sent)| memory[..3] == **sent));
-    }
-}
-
-#[test]
-fn std_sockets_and_descriptors_have_the_calls() {
-    let (a, b) = connected();
-    every_method(&a, &b);
-    every_method(&borrow(&a), &borrow(&b));
-    let (a, b) = (OwnedHandle::from(a), OwnedHandle::from(b));
-    every_method(&a, &b);
-    #[cfg(unix)]
-    {
-        let (a, b) = unix_pair();
-        every_method(&a, &b);
-    }
-}
+use crate::common::sockets::{OwnedHandle, borrow, connected};
 
 /// Generic code and `dyn` accept the type: the call compiles, sends and receives.
 // The test needs the borrows.
