@@ -11,7 +11,7 @@ use crate::running::{Ended, Program, find};
 use crate::target::file;
 
 /// Examples without arguments, which end by themselves.
-const DEMONSTRATIONS: [&str; 13] = [
+const DEMONSTRATIONS: [&str; 11] = [
     "back_pressure",
     "collector",
     "dns_forwarder",
@@ -20,9 +20,7 @@ const DEMONSTRATIONS: [&str; 13] = [
     "hand_over",
     "metadata",
     "offload",
-    "one_at_a_time",
     "sfu",
-    "shared_sender",
     "test_double",
     "tunnel",
 ];

@@ -18,8 +18,6 @@ mod documented;
 mod errors;
 mod examples;
 mod measure;
-#[cfg(feature = "tokio")]
-mod recipes;
 mod requests;
 #[path = "../common/program.rs"]
 mod running;
