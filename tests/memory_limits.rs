@@ -222,14 +222,16 @@ fn with_each_failure((name, call): Moving<'_>, then: impl Fn(usize) + Sync) {
                 (0..depth).for_each(|_| _ = inside.send_to(b"data", to).expect("it is taken"));
                 let (result, failed) = failing(n, || nested(depth, &inside, &mut || call()));
                 let moved = match result {
-                    Ok(moved) => moved,
+                    Ok(moved) => {
+                        assert!(moved > 0, "{name} {depth} {n}");
+                        moved
+                    }
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{name} {depth} {n}");
                         assert!(failed, "{name} {depth} {n}");
                         0
                     }
                 };
-                assert!(failed || moved > 0, "{name} {depth} {n}");
                 then(moved);
                 failed
             });

@@ -22,7 +22,6 @@ use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 
 use super::cpu::{Clocks, RUNTIMES, WATCHED, run};
-use super::reports::reports;
 use super::{adopted, once};
 use crate::common::{TIME_LIMIT, queue_of};
 use crate::veth::{DEVICE, FAR, NEAR, ip, with_far_end};
