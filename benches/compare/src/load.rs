@@ -1,7 +1,6 @@
 //! The datagrams of a workload, and the check that they were received.
 
 use std::hint::black_box;
-use std::io::IoSliceMut;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Bytes of each receive buffer for single datagrams.
@@ -58,11 +57,6 @@ impl Load {
         slab.leak()
     }
 
-    /// Memory for borrowed receive buffers.
-    pub fn buffer_memory(&self) -> &'static mut [u8] {
-        vec![0; self.slots * COALESCED_LEN].leak()
-    }
-
     /// The payloads in groups of `datagrams`, back to back, with their destinations.
     pub fn batches(
         &self,
@@ -72,14 +66,6 @@ impl Load {
         let len = datagrams * self.payload;
         let parts = self.slab().chunks(self.each * self.payload).zip(to);
         parts.flat_map(move |(part, to)| part.chunks(len).map(move |batch| (*to, batch)))
-    }
-
-    /// Destination, contents and segment size of each transmit. A transmit is a GSO batch if there are fewer
-    /// receive buffers than datagrams, and one datagram otherwise.
-    pub fn transmits(&self, to: &[SocketAddr]) -> Vec<(SocketAddr, &'static [u8], Option<u16>)> {
-        let segments = if self.slots < self.each { self.segments() } else { 1 };
-        let size = (segments > 1).then_some(self.payload as u16);
-        self.batches(to, segments).map(|(to, contents)| (to, contents, size)).collect()
     }
 
     /// All payloads with their destinations.
@@ -103,18 +89,6 @@ impl Load {
 /// Receive buffers, each an allocation of its own, as in a program.
 pub fn buffers(count: usize, len: usize) -> impl Iterator<Item = &'static mut [u8]> {
     (0..count).map(move |_| vec![0; len].leak())
-}
-
-/// A receive borrows at most this many buffers: quinn-udp's `BATCH_SIZE`.
-pub const MAX_BUFFERS: usize = 32;
-
-/// Splits memory into buffers of `len` bytes, and also returns their number.
-#[inline(always)]
-pub fn split_buffers(memory: &mut [u8], len: usize) -> ([IoSliceMut<'_>; MAX_BUFFERS], usize) {
-    let count = memory.len() / len;
-    let mut chunks = memory.chunks_exact_mut(len);
-    let buffers = std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-    (buffers, count)
 }
 
 /// A received datagram.

@@ -58,7 +58,6 @@ fn all(capacity: usize) -> Vec<Row> {
     let load = |each, payload| Load::new("batch", payload, each);
     let mut rows = ready();
     rows.extend(one_message());
-    rows.extend(borrowed());
     rows.extend(few());
     for payload in [15, 1200] {
         for batch in (3..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity) {
@@ -140,20 +139,6 @@ fn one_message() -> Vec<Row> {
         })
     };
     [(false, 1.02), (true, 1.04)].map(row_of).into()
-}
-
-/// The ways of a QUIC stack: borrowed buffers, ECN bits and addresses in both directions.
-fn borrowed() -> Vec<Row> {
-    let ways = ["mmsg borrowed", "quinn-udp borrowed"];
-    let mut rows = Vec::new();
-    for payload in [15, 1200] {
-        let load = Load { metadata: true, ..Load::new("borrowed", payload, 1) };
-        rows.push(of(ways, load, Some(1.0)));
-        rows.push(of(ways, Load { each: 32, slots: 32, ..load }, Some(0.97)));
-        // Coalesced into one buffer.
-        rows.push(of(ways, Load { each: 32, ..load }, Some(1.0)));
-    }
-    rows
 }
 
 /// Few datagrams, from separate payloads.

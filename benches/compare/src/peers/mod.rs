@@ -6,11 +6,9 @@
 //! ECN bits and destination. No receive waits: the datagrams have arrived.
 
 mod by_mmsg;
-mod by_mmsg_borrowed;
 mod by_mmsg_offload;
 mod by_nix;
 mod by_quinn;
-mod by_quinn_borrowed;
 mod by_raw;
 mod by_std;
 pub mod one;
@@ -76,7 +74,6 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "quinn-udp" => made::<by_quinn::Single>(load),
         "quinn-udp copied" => made::<by_quinn::Copied<false>>(load),
         "quinn-udp stored" => made::<by_quinn::Copied<true>>(load),
-        "quinn-udp borrowed" => made::<by_quinn_borrowed::Borrowed>(load),
         "quinn-udp GSO" => made::<by_quinn::Segmented>(load),
         "raw" => made::<by_raw::Plain>(load),
         "raw GSO" => made::<by_raw::Gso>(load),
@@ -91,7 +88,6 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "mmsg grouped" => made::<by_mmsg_offload::Grouped>(load),
         "mmsg gathered" => made::<by_mmsg_offload::Gathered>(load),
         "mmsg segments" => made::<by_mmsg_offload::Segments>(load),
-        "mmsg borrowed" => made::<by_mmsg_borrowed::Borrowed>(load),
         _ => panic!("no such way: {name}"),
     }
 }
