@@ -32,30 +32,6 @@ fn moving_calls() -> Vec<(Call, usize)> {
 }
 
 #[test]
-fn a_send_falls_back_within_the_same_call_and_remembers() {
-    let loopback = Loopback::new();
-    let data = numbers(0..N as u32);
-    let msgs = loopback.msgs(&data);
-    for system in without_calls() {
-        choose(Backend::Mmsg);
-        fault::script(without(&system, Call::SendMmsg));
-        assert_eq!(loopback.near.send_batch(&msgs).unwrap(), N);
-        assert_eq!(loopback.near.send_batch(&msgs).unwrap(), N);
-        let mut expected = vec![(Call::SendMmsg, N)];
-        expected.extend([(Call::SendMsg, 1); 2 * N]);
-        assert_eq!(moving_calls(), expected);
-        assert_eq!(Backend::current(), Backend::Msg);
-        assert_eq!(loopback.delivered(), [0, 1, 2, 3, 0, 1, 2, 3]);
-
-        // The fallback holds for the other direction, too.
-        loopback.fill(0..2);
-        fault::script([]);
-        assert_eq!(Receiving::Batch.recv(&loopback.far, 2).unwrap(), [0, 1]);
-        assert_eq!(calls(), [(Call::RecvMsg, 1); 2]);
-    }
-}
-
-#[test]
 fn a_receive_falls_back_within_the_same_call_and_remembers() {
     let loopback = Loopback::new();
     for system in without_calls() {

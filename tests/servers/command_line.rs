@@ -11,8 +11,7 @@ use crate::running::{Ended, Program, find};
 use crate::target::file;
 
 /// Examples without arguments, which end by themselves.
-const DEMONSTRATIONS: [&str; 11] = [
-    "back_pressure",
+const DEMONSTRATIONS: [&str; 10] = [
     "collector",
     "dns_forwarder",
     "error_queue",

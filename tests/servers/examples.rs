@@ -130,62 +130,6 @@ fn an_ntp_answer_says_when_it_leaves_itself() {
     assert!(last_left[..] > first_arrival[..], "{:?}", &answers[..2]);
 }
 
-/// A client, two routers and a destination in a row: hop `n` is 10.9.n.2 and fd09:n::2.
-#[cfg(feature = "tokio")]
-#[test]
-fn traceroute_prints_each_hop_with_its_time() {
-    use crate::running::{Program, find};
-    use crate::veth::Host;
-
-    let name = "traceroute_prints_each_hop_with_its_time";
-    let Some(path) = find("traceroute") else { return };
-    let hosts: Option<Vec<_>> = (0..4).map(|_| Host::new(name, &[])).collect();
-    let Some(hosts) = hosts else { return };
-    for host in &hosts {
-        for path in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-            host.set(path, "1");
-        }
-        // Each probe gets an ICMP error, and addresses are usable at once.
-        for path in ["ipv4/icmp_ratemask", "ipv6/icmp/ratelimit", "ipv6/conf/default/accept_dad"] {
-            host.set(path, "0");
-        }
-    }
-    for (n, pair) in (1..).zip(hosts.windows(2)) {
-        pair[0].cable("out", &pair[1], "in");
-        for (host, device, end) in [(&pair[0], "out", 1), (&pair[1], "in", 2)] {
-            host.ip(&[
-                &format!("addr add 10.9.{n}.{end}/24 dev {device}"),
-                &format!("addr add fd09:{n}::{end}/64 dev {device} nodad"),
-                &format!("link set {device} up"),
-            ]);
-        }
-        pair[0].ip(&[
-            &format!("route add 10.9.3.2 via 10.9.{n}.2"),
-            &format!("route add fd09:3::2 via fd09:{n}::2"),
-        ]);
-        pair[1].ip(&[
-            &format!("route add 10.9.1.1 via 10.9.{n}.1"),
-            &format!("route add fd09:1::1 via fd09:{n}::1"),
-        ]);
-    }
-    for [prefix, end] in [["10.9.", ".2"], ["fd09:", "::2"]] {
-        let to = format!("{prefix}3{end}");
-        let prints_each_hop = |_| {
-            let ended = hosts[0].enter(|| Program::start(&path, [&to]).wait());
-            println!("{ended:?}");
-            let is_hop = |(hop, line): (i32, &String)| {
-                let rest = line.strip_prefix(&format!("{hop:2}  {prefix}{hop}{end}  "));
-                let ms = rest.and_then(|rest| rest.strip_suffix(" ms")?.parse().ok());
-                ms.is_some_and(|ms: f64| ms > 0.0)
-            };
-            let counts = (ended.status, ended.out.len(), ended.err.len());
-            counts == (Some(0), 3, 0) && (1..).zip(&ended.out).all(is_hop)
-        };
-        // Devices drop packets until the kernel has started them.
-        assert!((0..100).any(prints_each_hop), "{to}");
-    }
-}
-
 #[cfg(feature = "tokio")]
 mod dns {
     use std::net::SocketAddr;

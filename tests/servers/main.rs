@@ -25,8 +25,6 @@ mod running;
 #[path = "../common/seccomp.rs"]
 mod seccomp;
 mod target;
-#[path = "../common/veth.rs"]
-mod veth;
 
 use std::time::Duration;
 

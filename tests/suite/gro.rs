@@ -42,35 +42,6 @@ fn chunks(data: &[u8], segment: u16) -> Vec<Vec<u8>> {
     data.chunks(segment.into()).map(<[u8]>::to_vec).collect()
 }
 
-#[test]
-fn a_batch_holds_coalesced_messages_and_single_datagrams_in_order() {
-    for (from, to) in pairs() {
-        let (one, two) = (payload(1, 1_037), payload(2, 5_000));
-        from.send_to(b"before", addr(&to)).expect("it is taken");
-        if !send_gso_batch(&from, &to, &one, 100) {
-            return;
-        }
-        from.send_to(b"", addr(&to)).expect("it is taken");
-        assert!(send_gso_batch(&from, &to, &two, 1_000), "the one before was sent");
-        from.send_to(b"after", addr(&to)).expect("it is taken");
-        settle();
-
-        let mut expected = vec![b"before".to_vec()];
-        expected.extend(chunks(&one, 100));
-        expected.push(Vec::new());
-        expected.extend(chunks(&two, 1_000));
-        expected.push(b"after".to_vec());
-
-        let mut batch = RecvBatch::new(8, 65_535);
-        assert_eq!(to.recv_into(&mut batch).expect("they are there"), 5);
-        assert!(batch.iter().map(|datagram| datagram.data()).eq(&expected));
-        assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
-        let sizes = batch.messages().map(|message| message.meta().segment_size);
-        assert!(sizes.eq([None, Some(100), None, Some(1_000), None]));
-        assert!(batch.messages().map(|m| m.datagrams().len()).eq([1, 11, 1, 5, 1]));
-    }
-}
-
 /// Also if it ends between two datagrams: then an empty one follows.
 #[test]
 fn a_truncated_coalesced_message_gives_its_whole_datagrams_and_says_so() {
