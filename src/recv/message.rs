@@ -63,6 +63,7 @@ impl<'a> Message<'a> {
     /// Whether bytes are missing at the end, because the buffer was too short. Where the system coalesces datagrams,
     /// a message from an Internet address also counts as truncated if its control data was truncated and holds no
     /// segment size: its datagram boundaries may be lost.
+    #[doc(alias = "MSG_TRUNC")]
     #[must_use]
     #[inline]
     pub fn truncated(&self) -> bool {
