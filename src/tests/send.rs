@@ -113,7 +113,8 @@ fn each_failure_costs_two_calls_while_reports_wait() {
     // The last message finds the error of another datagram, and goes.
     let mut msgs = vec![SendMsg::to(NOWHERE, b"bad"); ALL];
     msgs.push(SendMsg::to(loopback.to(), &[0; 4]));
-    let check = |what: &str, send: &dyn Fn(&mut dyn FnMut(usize, io::Error)) -> usize| {
+    type Send<'a> = &'a dyn Fn(&mut dyn FnMut(usize, io::Error)) -> usize;
+    let check = |what: &str, send: Send<'_>| {
         let mut failed = 0;
         let mut fail = |index, error: io::Error| {
             assert_eq!((index, error.raw_os_error()), (failed, Some(errno::EACCES)));

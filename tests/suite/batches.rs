@@ -88,7 +88,7 @@ fn spread<'a>(receivers: &[UdpSocket], data: &'a [Vec<u8>]) -> Vec<SendMsg<'a>> 
 fn every_count_is_sent_in_every_way() {
     let (from, to) = (udp4(), receivers());
     let counts = [1, 31, 255, 256, 257, 512, 1_023, 1_024, 1_025, 1_030];
-    for count in counts.into_iter().filter(|count| *count <= MAX_BURST) {
+    for count in counts.into_iter().filter(|count| (..=MAX_BURST).contains(count)) {
         let sent = numbered(count, 15);
         let msgs = spread(&to, &sent);
         let first = count.min(MAX_PER_CALL);

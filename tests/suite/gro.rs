@@ -38,10 +38,6 @@ fn send_gso_batch(from: &UdpSocket, to: &UdpSocket, data: &[u8], segment: u16) -
     true
 }
 
-fn chunks(data: &[u8], segment: u16) -> Vec<Vec<u8>> {
-    data.chunks(segment.into()).map(<[u8]>::to_vec).collect()
-}
-
 /// Also if it ends between two datagrams: then an empty one follows.
 #[test]
 fn a_truncated_coalesced_message_gives_its_whole_datagrams_and_says_so() {
