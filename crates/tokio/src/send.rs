@@ -23,15 +23,11 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The default bound of the queue in bytes.
-const QUEUE: usize = 1 << 20;
 /// The longest payload that is queued. No GSO batch holds two longer ones.
-const MAX_QUEUED: usize = 32_000;
+pub(crate) const MAX_QUEUED: usize = 32_000;
 
 #[derive(Debug)]
 pub(crate) struct Sends {
-    /// The bound of `queue` in bytes.
-    bound: AtomicUsize,
     queue: Mutex<SendQueue>,
     /// The datagrams that are being sent. They left `queue` together.
     sending: Mutex<SendQueue>,
@@ -46,7 +42,6 @@ impl Sends {
     pub(crate) fn new() -> Self {
         let queue = || Mutex::new(SendQueue::new(usize::MAX >> 1).grouped_by_dest());
         Self {
-            bound: AtomicUsize::new(QUEUE),
             queue: queue(),
             sending: queue(),
             count: AtomicUsize::new(0),
@@ -61,20 +56,14 @@ impl Sends {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    pub(crate) fn set_bound(&self, bytes: usize) {
-        self.bound.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Whether a datagram may wait for others.
-    pub(crate) fn may_queue(&self, msg: &SendMsg<'_>) -> bool {
-        msg.len() <= MAX_QUEUED && self.bound.load(Ordering::Relaxed) > 0
-    }
-
-    /// Queues a datagram. An empty queue takes a datagram beyond the bound.
-    pub(crate) fn push(&self, msg: &SendMsg<'_>) -> Result<(), PushError> {
+    /// Queues a datagram. An empty queue takes one beyond the bound, but none that could not be in a GSO batch.
+    pub(crate) fn push(&self, msg: &SendMsg<'_>, bound: usize) -> Result<(), PushError> {
         let mut queue = lock(&self.queue);
         let bytes = queue.bytes().saturating_add(SendQueue::cost(msg));
-        if bytes > self.bound.load(Ordering::Relaxed) && !queue.is_empty() {
+        if msg.len() > MAX_QUEUED {
+            return Err(PushError::TooLong);
+        }
+        if bytes > bound && !queue.is_empty() {
             return Err(PushError::Full);
         }
         queue.push(msg)?;

@@ -1,9 +1,9 @@
 //! The socket that its handle and its flusher share. It is quiet, tokio's own, until a burst begins the batches.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -19,12 +19,14 @@ use tokio::task::{self, AbortHandle, coop};
 use tokio::time;
 
 use crate::receive::Received;
-use crate::send::{Sends, is_would_block, lock};
+use crate::send::{MAX_QUEUED, Sends, is_would_block, lock};
 use crate::sys;
 
 /// The answers to a batch of this many datagrams or fewer are sent at once: for them, waking the flusher costs more than a
 /// GSO batch saves.
 const FEW: usize = 4;
+/// The default bound of the queue in bytes.
+const QUEUE: usize = 1 << 20;
 /// How long to sleep where tokio does not report when the socket has space.
 const SLEEP: Duration = Duration::from_millis(4);
 
@@ -32,13 +34,21 @@ const SLEEP: Duration = Duration::from_millis(4);
 pub(crate) struct Shared {
     pub(crate) socket: UdpSocket,
     received: Mutex<Received>,
+    /// The bound of the queue in bytes.
+    pub(crate) bound: AtomicUsize,
     /// Set by the first burst, under the lock of `received`.
-    offload: OnceLock<OffloadState>,
+    busy: OnceLock<Box<Busy>>,
+}
+
+/// What a socket has that has met a burst.
+#[derive(Debug)]
+pub(crate) struct Busy {
+    pub(crate) offload: OffloadState,
+    pub(crate) sends: Sends,
     /// Whether the last batch had more than [`FEW`] datagrams.
     has_many: AtomicBool,
     /// The task that received last.
     receiver: Mutex<Option<task::Id>>,
-    pub(crate) sends: Sends,
     flusher: Mutex<Option<AbortHandle>>,
     /// Notified of queued datagrams.
     queued: Arc<Notify>,
@@ -55,28 +65,19 @@ pub(crate) struct Call<B, R> {
 
 impl Shared {
     pub(crate) fn new(socket: UdpSocket) -> Self {
-        Self {
-            socket,
-            received: Mutex::default(),
-            offload: OnceLock::new(),
-            has_many: AtomicBool::new(false),
-            receiver: Mutex::default(),
-            sends: Sends::new(),
-            flusher: Mutex::default(),
-            queued: Arc::default(),
-            process: process::id(),
-        }
+        let bound = AtomicUsize::new(QUEUE);
+        Self { socket, received: Mutex::default(), bound, busy: OnceLock::new() }
     }
 
     /// `None` while the socket is quiet.
-    pub(crate) fn offload(&self) -> Option<&OffloadState> {
-        self.offload.get()
+    pub(crate) fn busy(&self) -> Option<&Busy> {
+        self.busy.get().map(|busy| &**busy)
     }
 
     /// Keeps the socket quiet. Returns whether it has met no burst yet.
     pub(crate) fn stay_quiet(&self) -> bool {
         lock(&self.received).stay_quiet();
-        self.offload().is_none()
+        self.busy().is_none()
     }
 
     /// Whether datagrams of a batch are left.
@@ -87,30 +88,36 @@ impl Shared {
     /// Receives without waiting.
     pub(crate) fn try_receive<B, R>(&self, buf: &mut B, call: &Call<B, R>) -> io::Result<R> {
         let mut received = lock(&self.received);
+        let mut busy = self.busy();
         if received.next().is_none() {
-            let offload = self.offload();
-            if offload.is_none() && !received.may_be_burst() {
+            if busy.is_none() && !received.may_be_burst() {
                 let result = (call.plain)(&self.socket, buf);
                 if result.is_err() || !call.peeks {
                     received.count(result.is_ok());
                 }
                 return result;
             }
-            let takes = offload.is_some() && !call.peeks;
+            let takes = busy.is_some() && !call.peeks;
+            let offload = busy.map(|busy| &busy.offload);
             let has_many = received.fill(&self.socket, offload, takes)? > FEW;
-            self.has_many.store(has_many, Ordering::Relaxed);
-            if has_many && offload.is_none() {
+            if has_many && busy.is_none() {
                 match OffloadState::new(&self.socket) {
-                    Ok(offload) => _ = self.offload.set(offload),
+                    Ok(offload) => _ = self.busy.set(Box::new(Busy::new(offload))),
                     Err(_) => received.stay_quiet(),
                 }
+                busy = self.busy();
+            }
+            if let Some(busy) = busy {
+                busy.has_many.store(has_many, Ordering::Relaxed);
             }
         }
         let (data, message) = received.next().ok_or(io::ErrorKind::WouldBlock)?;
         let (result, len) = ((call.take)(buf, data, &message), data.len());
         if !call.peeks {
             received.advance(len);
-            *lock(&self.receiver) = task::try_id();
+            if let Some(busy) = busy {
+                *lock(&busy.receiver) = task::try_id();
+            }
         }
         result
     }
@@ -152,15 +159,16 @@ impl Shared {
     /// Queues a message. `None`: it is to be sent at once. `WouldBlock`: the queue is full, and has been flushed as far as
     /// the socket takes it.
     pub(crate) fn queue(self: &Arc<Self>, msg: &SendMsg<'_>) -> Option<io::Result<usize>> {
-        self.offload()?;
-        if let Some(error) = self.sends.take_error(|dest| dest == msg.dest()) {
+        let Busy { sends, .. } = self.busy()?;
+        if let Some(error) = sends.take_error(|dest| dest == msg.dest()) {
             return Some(Err(error));
         }
-        let (may_queue, waits) = (self.sends.may_queue(msg), self.waits_for_more());
-        if self.sends.is_empty() && !(may_queue && waits) {
+        let bound = self.bound.load(Ordering::Relaxed);
+        let waits = bound > 0 && msg.len() <= MAX_QUEUED && self.waits_for_more();
+        if sends.is_empty() && !waits {
             return None;
         }
-        match if may_queue { self.sends.push(msg) } else { Err(PushError::TooLong) } {
+        match sends.push(msg, bound) {
             Ok(()) => {
                 if waits || self.flush_now().is_pending() {
                     self.wake_flusher();
@@ -178,7 +186,8 @@ impl Shared {
     /// Outside of tasks nothing runs after a `block_on`. On several threads another one may run the flusher, at once, and
     /// waking it costs more than a batch saves, unless a loop receives and answers.
     fn waits_for_more(&self) -> bool {
-        if !self.has_many.load(Ordering::Relaxed) && self.sends.is_empty() {
+        let Some(busy) = self.busy() else { return false };
+        if !busy.has_many.load(Ordering::Relaxed) && busy.sends.is_empty() {
             return false;
         }
         let Ok(runtime) = Handle::try_current() else { return false };
@@ -186,24 +195,24 @@ impl Shared {
         match task::try_id() {
             Some(_) if has_one_thread => true,
             None => has_one_thread && self.has_left(),
-            task => task == *lock(&self.receiver),
+            task => task == *lock(&busy.receiver),
         }
     }
 
-    /// Sends a message by the queue, or by `plain`.
-    pub(crate) async fn send(
+    /// Like [`queue`](Self::queue), and waits while the queue is full.
+    pub(crate) async fn queue_later(
         self: &Arc<Self>,
         msg: &SendMsg<'_>,
-        plain: impl Future<Output = io::Result<usize>>,
-    ) -> io::Result<usize> {
+    ) -> Option<io::Result<usize>> {
         loop {
-            match self.queue(msg) {
-                None => return plain.await,
-                Some(Err(error)) if is_would_block(&error) => self.space().await?,
-                Some(result) => return result,
+            match self.queue(msg)? {
+                Err(error) if is_would_block(&error) => match self.space().await {
+                    // Queueing costs no unit of the budget. A task that only sends yields here.
+                    Ok(()) => task::yield_now().await,
+                    Err(error) => return Some(Err(error)),
+                },
+                result => return Some(result),
             }
-            // Queueing costs no unit of the budget. A task that only sends yields here.
-            task::yield_now().await;
         }
     }
 
@@ -224,8 +233,8 @@ impl Shared {
 
     /// Sends what is queued, as far as the kernel takes it without waiting.
     pub(crate) fn flush_now(&self) -> Poll<()> {
-        match self.offload() {
-            Some(offload) if !self.sends.is_empty() => self.sends.flush(&self.socket, offload),
+        match self.busy() {
+            Some(busy) if !busy.sends.is_empty() => busy.sends.flush(&self.socket, &busy.offload),
             _ => Poll::Ready(()),
         }
     }
@@ -242,21 +251,36 @@ impl Shared {
 
     /// Ends what the handle began: its last datagrams are sent, as far as the kernel takes them without waiting.
     pub(crate) fn end(&self) {
-        if self.offload().is_some() && self.process == process::id() {
+        if let Some(busy) = self.busy().filter(|busy| busy.process == process::id()) {
             let _ = self.flush_now();
-            lock(&self.flusher).take().inspect(AbortHandle::abort);
+            lock(&busy.flusher).take().inspect(AbortHandle::abort);
         }
     }
 
     /// Starts the flusher if it does not run.
     fn wake_flusher(self: &Arc<Self>) {
-        let mut flusher = lock(&self.flusher);
+        let Some(Busy { flusher, queued, .. }) = self.busy() else { return };
+        let mut flusher = lock(flusher);
         if flusher.as_ref().is_none_or(AbortHandle::is_finished) {
             let Ok(runtime) = Handle::try_current() else { return };
-            let flush = flush(Arc::downgrade(self), Arc::clone(&self.queued));
+            let flush = flush(Arc::downgrade(self), Arc::clone(queued));
             *flusher = Some(runtime.spawn(flush).abort_handle());
         }
-        self.queued.notify_one();
+        queued.notify_one();
+    }
+}
+
+impl Busy {
+    fn new(offload: OffloadState) -> Self {
+        Self {
+            offload,
+            sends: Sends::new(),
+            has_many: AtomicBool::new(false),
+            receiver: Mutex::default(),
+            flusher: Mutex::default(),
+            queued: Arc::default(),
+            process: process::id(),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -176,7 +177,7 @@ impl UdpSocket {
         if shared.has_left() || shared.flush_now().is_pending() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        shared.offload().map_or(Ok(()), |offload| offload.disable_gro(&shared.socket))?;
+        shared.busy().map_or(Ok(()), |busy| busy.offload.disable_gro(&shared.socket))?;
         drop(self);
         // A flusher on another thread may still look at it.
         Arc::into_inner(shared).ok_or(io::ErrorKind::WouldBlock)?.socket.into_std()
@@ -388,7 +389,10 @@ impl UdpSocket {
     ///
     /// The system's error, also about an earlier datagram of `send` that was queued.
     pub async fn send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.shared.send(&SendMsg::new(buf), self.plain().send(buf)).await
+        match self.shared.queue_later(&SendMsg::new(buf)).await {
+            Some(result) => result,
+            None => self.plain().send(buf).await,
+        }
     }
 
     /// As tokio's [`send_to`](net::UdpSocket::send_to), or queues the datagram.
@@ -404,7 +408,10 @@ impl UdpSocket {
             let reason = "no addresses to send data to";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         };
-        self.shared.send(&SendMsg::to(target, buf), self.plain().send_to(buf, target)).await
+        match self.shared.queue_later(&SendMsg::to(target, buf)).await {
+            Some(result) => result,
+            None => self.plain().send_to(buf, target).await,
+        }
     }
 
     /// Sends a message with settings of its own, such as the source address of an answer
@@ -414,8 +421,10 @@ impl UdpSocket {
     ///
     /// The errors of [`send_to`](Self::send_to).
     pub async fn send_msg(&self, msg: &SendMsg<'_>) -> io::Result<usize> {
-        let plain = async { self.plain().send_batch(&[*msg]).await.map(|_| msg.len()) };
-        self.shared.send(msg, plain).await
+        match self.shared.queue_later(msg).await {
+            Some(result) => result,
+            None => self.plain().send_batch(&[*msg]).await.map(|_| msg.len()),
+        }
     }
 
     /// As tokio's [`try_send`](net::UdpSocket::try_send), or queues the datagram.
@@ -534,19 +543,19 @@ impl UdpSocket {
     /// The system's error.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         let error = self.plain().take_error()?;
-        Ok(error.or_else(|| self.shared.sends.take_error(|_| true)))
+        Ok(error.or_else(|| self.shared.busy()?.sends.take_error(|_| true)))
     }
 
     /// The number of queued datagrams that the system did not accept.
     #[must_use]
     pub fn failed(&self) -> u64 {
-        self.shared.sends.failed()
+        self.shared.busy().map_or(0, |busy| busy.sends.failed())
     }
 
     /// Sets the bound of the queue in bytes, as [`SendQueue`](mmsg::SendQueue) counts them, and of the datagrams that are on
     /// their way from it. The default is 1 MiB. With 0 nothing is queued: each send has its own result.
     pub fn set_queue_bytes(&self, bytes: usize) {
-        self.shared.sends.set_bound(bytes);
+        self.shared.bound.store(bytes, Ordering::Relaxed);
     }
 
     /// Keeps the socket tokio's own, call for call, whatever it receives. Returns false if it has met a burst already.
@@ -557,7 +566,7 @@ impl UdpSocket {
     /// The state of GSO and GRO with its counters; `None` until the socket has met a burst.
     #[must_use]
     pub fn offload(&self) -> Option<&OffloadState> {
-        self.shared.offload()
+        self.shared.busy().map(|busy| &busy.offload)
     }
 }
 
