@@ -62,6 +62,26 @@ fn a_batch_that_the_system_refuses_with_an_icmp_error_is_reported_after_the_call
     }
 }
 
+/// They are about no batch, so its datagrams are not tried for themselves.
+#[cfg(mmsg_calls)]
+#[test]
+fn a_full_socket_and_connection_refused_reject_no_batch() {
+    let Some(net) = Net::new() else { return };
+    let batch = Batch::new(&RUNS);
+    let msgs = batch.msgs(&net);
+    for (backend, code) in
+        BACKENDS.into_iter().flat_map(|b| [(b, errno::EAGAIN), (b, errno::ECONNREFUSED)])
+    {
+        backend.make_process_default().unwrap();
+        fault::script([(send_call(backend, RUNS.len()), Fate::Fail(code))]);
+        assert_eq!(errno(net.near.send_batch(&msgs)), code, "{backend:?}");
+        assert_eq!(calls().len(), 1, "{backend:?} {code}");
+        assert!(net.near.state().gso() && net.delivered().iter().all(Vec::is_empty), "{code}");
+        assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
+        assert_eq!(net.delivered(), batch.expected(|_| true), "{backend:?} {code}");
+    }
+}
+
 /// After EIO (the device has no checksum offload) GSO is off for the socket for a minute. A rejected size is forgotten
 /// after the call, since another route may allow it.
 #[cfg(mmsg_calls)]

@@ -175,6 +175,43 @@ fn a_destination_over_its_mtu_does_not_take_gso_from_the_others() {
     });
 }
 
+/// A call tries at most nine of them, and shorter segments still go by GSO.
+#[test]
+fn any_number_of_destinations_over_their_mtu_costs_a_few_calls() {
+    let name = "any_number_of_destinations_over_their_mtu_costs_a_few_calls";
+    in_namespace(name, || {
+        ip("route add local 10.78.0.0/16 dev lo mtu 600 table local").expect("a route");
+        let receiver = bound(Ipv4Addr::UNSPECIFIED);
+        SockRef::from(&receiver).set_recv_buffer_size(1 << 20).expect("a size");
+        let receiver = Offload::builder().gro(false).build(receiver).expect("a UDP socket");
+        let near = Offload::new(bound(Ipv4Addr::UNSPECIFIED)).expect("a UDP socket");
+        if !near.state().gso() {
+            return skip(name, "no segmentation offload on this kernel");
+        }
+        let narrow = |host: usize| at(Ipv4Addr::new(10, 78, 0, host as u8), &receiver);
+        for destinations in [1, 8, 9, 64] {
+            // Each destination twice, and another one at the end whose segments are short.
+            let pairs = (0..128).map(|i| narrow(i % destinations + 1)).flat_map(|to| [to; 2]);
+            let payloads = [numbered(256, 800), numbered(16, 500)].concat();
+            let all = pairs.chain([narrow(100); 16]).zip(&payloads);
+            let msgs: Vec<_> = all.map(|(to, payload)| SendMsg::to(to, payload)).collect();
+            let before = near.state().counters();
+            assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 272);
+            let mut plain = RecvBatch::new(272, 1_500);
+            while plain.message_count() < 272 {
+                receiver.recv_more(&mut plain).expect("what was sent is there");
+            }
+            assert!(plain.iter().map(|datagram| datagram.data()).eq(&payloads));
+            let counted = near.state().counters();
+            let rejected = counted.rejected_size - before.rejected_size;
+            assert_eq!(rejected, destinations.min(9) as u64);
+            assert_eq!(counted.sent_segments - before.sent_segments, 16, "{destinations}");
+            let calls = counted.send_calls - before.send_calls;
+            assert!(calls <= 2 * rejected + 1, "{destinations}: {calls} calls");
+        }
+    });
+}
+
 /// Each batch is rejected for its own, shorter size, so no rejection tells of the next.
 #[test]
 fn a_call_meets_at_most_16_rejections() {
