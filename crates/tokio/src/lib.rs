@@ -35,6 +35,7 @@
 //!
 //! # What differs from tokio's socket
 //!
+//! - A queued datagram leaves when its task waits or yields, not before: after a long computation, for one.
 //! - The errors of a queued datagram come later: from the next send to its destination, or from
 //!   [`take_error`](UdpSocket::take_error). The last errors of 64 destinations are kept, and
 //!   [`failed`](UdpSocket::failed) counts the datagrams. A payload over 32,000 bytes is never queued.
