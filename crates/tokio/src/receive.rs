@@ -82,6 +82,15 @@ impl Received {
         if only { Ok(1) } else { result }
     }
 
+    /// Whether a datagram is left, or waits in the kernel of a socket with GRO.
+    pub(crate) fn has_more(&mut self, socket: &UdpSocket, offload: Option<&OffloadState>) -> bool {
+        if self.next().is_some() {
+            return true;
+        }
+        let Some(offload) = offload else { return false };
+        offload.on(socket).recv_into(&mut self.batch).is_ok_and(|messages| messages > 0)
+    }
+
     /// The next datagram and its message.
     pub(crate) fn next(&self) -> Option<(&[u8], Message<'_>)> {
         let message = self.batch.message(self.message)?;

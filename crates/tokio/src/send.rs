@@ -56,11 +56,13 @@ impl Sends {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Queues a datagram. An empty queue takes one beyond the bound, but none that could not be in a GSO batch.
+    /// Queues a datagram. An empty queue takes one beyond the bound. `TooLong`: it could not be in a GSO batch, or would not
+    /// stay in order, since the queue tells the socket's peer from the same address.
     pub(crate) fn push(&self, msg: &SendMsg<'_>, bound: usize) -> Result<(), PushError> {
         let mut queue = lock(&self.queue);
         let bytes = queue.bytes().saturating_add(SendQueue::cost(msg));
-        if msg.len() > MAX_QUEUED {
+        let differs = |first: SendMsg<'_>| first.dest().is_none() != msg.dest().is_none();
+        if msg.len() > MAX_QUEUED || queue.front().is_some_and(differs) {
             return Err(PushError::TooLong);
         }
         if bytes > bound && !queue.is_empty() {
@@ -71,25 +73,33 @@ impl Sends {
         Ok(())
     }
 
-    /// Sends what the kernel takes without waiting. `Pending`: some datagrams are left.
-    pub(crate) fn flush(&self, socket: &UdpSocket, offload: &OffloadState) -> Poll<()> {
+    /// Sends what the kernel takes without waiting. `Pending`: some datagrams are left. With `asks` the kernel is asked even if
+    /// tokio remembers no space.
+    pub(crate) fn flush(&self, socket: &UdpSocket, offload: &OffloadState, asks: bool) -> Poll<()> {
         let mut sending = lock(&self.sending);
         let mut was_refused = false;
         loop {
             if sending.is_empty() {
                 mem::swap(&mut *sending, &mut *lock(&self.queue));
             }
-            let Some(front) = sending.front().map(|msg| msg.dest()) else {
+            if sending.is_empty() {
                 return Poll::Ready(());
-            };
-            let before = sending.len();
-            let sent = socket.try_io(Interest::WRITABLE, || {
+            }
+            let (before, mut was_asked) = (sending.len(), false);
+            let mut call = || {
+                was_asked = true;
                 match offload.on(socket).flush(&mut sending) {
                     // No event would follow.
                     Err(error) if is_would_block(&error) && sys::STAYS_WRITABLE => Ok(0),
                     result => result,
                 }
-            });
+            };
+            let mut sent = socket.try_io(Interest::WRITABLE, &mut call);
+            if asks && !was_asked {
+                sent = offload.on(socket).flush(&mut sending);
+            }
+            // An error is about the front, which the flush has chosen.
+            let front = sending.front().and_then(|msg| msg.dest());
             match sent {
                 Ok(0) => return Poll::Pending,
                 Ok(_) => was_refused = false,

@@ -6,6 +6,7 @@ use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll, ready};
+use std::thread;
 use std::time::Duration;
 
 use mmsg::errors::PushError;
@@ -13,7 +14,7 @@ use mmsg::offload::OffloadState;
 use mmsg::{Message, SendMsg};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use tokio::task::{self, AbortHandle, coop};
 use tokio::time;
@@ -49,11 +50,18 @@ pub(crate) struct Busy {
     has_many: AtomicBool,
     /// The task that received last.
     receiver: Mutex<Option<task::Id>>,
-    flusher: Mutex<Option<AbortHandle>>,
-    /// Notified of queued datagrams.
-    queued: Arc<Notify>,
+    flusher: Mutex<Option<Flusher>>,
     /// A forked child must not send what its parent queued.
     process: u32,
+}
+
+/// The task that sends what was queued, in the runtime of the last sender.
+#[derive(Debug)]
+struct Flusher {
+    runtime: runtime::Id,
+    task: AbortHandle,
+    /// Notified of queued datagrams.
+    queued: Arc<Notify>,
 }
 
 /// A receive: tokio's call for a quiet socket, and what takes the next datagram of a batch.
@@ -83,6 +91,12 @@ impl Shared {
     /// Whether datagrams of a batch are left.
     pub(crate) fn has_left(&self) -> bool {
         lock(&self.received).next().is_some()
+    }
+
+    /// Whether a datagram is left, or waits where the kernel may have coalesced it.
+    pub(crate) fn has_more(&self) -> bool {
+        let offload = self.busy().map(|busy| &busy.offload);
+        lock(&self.received).has_more(&self.socket, offload)
     }
 
     /// Receives without waiting.
@@ -233,8 +247,19 @@ impl Shared {
 
     /// Sends what is queued, as far as the kernel takes it without waiting.
     pub(crate) fn flush_now(&self) -> Poll<()> {
+        self.flush(false)
+    }
+
+    /// The same, even if tokio remembers no space: its runtime may have ended, or not yet have seen the event.
+    pub(crate) fn flush_last(&self) -> Poll<()> {
+        self.flush(true)
+    }
+
+    fn flush(&self, asks: bool) -> Poll<()> {
         match self.busy() {
-            Some(busy) if !busy.sends.is_empty() => busy.sends.flush(&self.socket, &busy.offload),
+            Some(Busy { sends, offload, .. }) if !sends.is_empty() => {
+                sends.flush(&self.socket, offload, asks)
+            }
             _ => Poll::Ready(()),
         }
     }
@@ -249,24 +274,33 @@ impl Shared {
         Ok(())
     }
 
-    /// Ends what the handle began: its last datagrams are sent, as far as the kernel takes them without waiting.
-    pub(crate) fn end(&self) {
-        if let Some(busy) = self.busy().filter(|busy| busy.process == process::id()) {
-            let _ = self.flush_now();
-            lock(&busy.flusher).take().inspect(AbortHandle::abort);
+    /// Ends what the handle began: its last datagrams are sent, as far as the kernel takes them without waiting, and the
+    /// descriptor is the handle's alone. A duplicate of it gets datagrams as they come again.
+    pub(crate) fn end(self: &Arc<Self>, owners: usize) {
+        let Some(busy) = self.busy().filter(|busy| busy.process == process::id()) else { return };
+        let _ = self.flush_last();
+        let _ = busy.offload.disable_gro(&self.socket);
+        let Some(flusher) = lock(&busy.flusher).take() else { return };
+        flusher.task.abort();
+        // On another thread it may be sending, which does not wait.
+        while Arc::strong_count(self) > owners {
+            thread::yield_now();
         }
     }
 
-    /// Starts the flusher if it does not run.
+    /// Wakes the flusher. Starts it if none runs in this runtime: another one may not be driven now.
     fn wake_flusher(self: &Arc<Self>) {
-        let Some(Busy { flusher, queued, .. }) = self.busy() else { return };
-        let mut flusher = lock(flusher);
-        if flusher.as_ref().is_none_or(AbortHandle::is_finished) {
-            let Ok(runtime) = Handle::try_current() else { return };
-            let flush = flush(Arc::downgrade(self), Arc::clone(queued));
-            *flusher = Some(runtime.spawn(flush).abort_handle());
+        let (Some(busy), Ok(current)) = (self.busy(), Handle::try_current()) else { return };
+        let (mut flusher, id) = (lock(&busy.flusher), current.id());
+        if let Some(Flusher { runtime, task, queued }) = &*flusher {
+            if *runtime == id && !task.is_finished() {
+                return queued.notify_one();
+            }
+            task.abort();
         }
-        queued.notify_one();
+        let queued = Arc::<Notify>::default();
+        let task = current.spawn(flush(Arc::downgrade(self), Arc::clone(&queued))).abort_handle();
+        *flusher = Some(Flusher { runtime: id, task, queued });
     }
 }
 
@@ -278,22 +312,18 @@ impl Busy {
             has_many: AtomicBool::new(false),
             receiver: Mutex::default(),
             flusher: Mutex::default(),
-            queued: Arc::default(),
             process: process::id(),
         }
     }
 }
 
-/// The flusher: sends what was queued, whenever it has its turn. An ended runtime drops it at once, under the lock.
+/// The flusher: sends what was queued, whenever it has its turn. An ended runtime drops it at once, under the lock. It does not
+/// wait for readiness, which would keep the descriptor open.
 async fn flush(shared: Weak<Shared>, queued: Arc<Notify>) {
-    while let Some(shared) = shared.upgrade() {
-        match shared.flush_now() {
-            Poll::Pending if shared.space().await.is_err() => return,
-            Poll::Pending => {}
-            Poll::Ready(()) => {
-                drop(shared);
-                queued.notified().await;
-            }
+    while let Some(flushed) = shared.upgrade().map(|shared| shared.flush_now()) {
+        match flushed {
+            Poll::Pending => time::sleep(SLEEP).await,
+            Poll::Ready(()) => queued.notified().await,
         }
     }
 }

@@ -170,16 +170,15 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` while datagrams of a batch are left, or the kernel takes no more of the queue. The socket is then
-    /// closed. Else the system's error.
+    /// `WouldBlock` while datagrams are left, after a burst also in the kernel, which may have coalesced them, or while it takes
+    /// no more of the queue. The socket is then closed. Else the system's error.
     pub fn into_std(self) -> io::Result<std::net::UdpSocket> {
         let shared = Arc::clone(&self.shared);
-        if shared.has_left() || shared.flush_now().is_pending() {
+        if shared.flush_last().is_pending() || shared.has_more() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        shared.busy().map_or(Ok(()), |busy| busy.offload.disable_gro(&shared.socket))?;
+        shared.end(2);
         drop(self);
-        // A flusher on another thread may still look at it.
         Arc::into_inner(shared).ok_or(io::ErrorKind::WouldBlock)?.socket.into_std()
     }
 
@@ -207,8 +206,16 @@ impl UdpSocket {
     ///
     /// The system's error.
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
-        self.flush().await?;
-        self.plain().connect(addr).await
+        let nowhere = "could not resolve to any address";
+        let mut result = Err(io::Error::new(io::ErrorKind::InvalidInput, nowhere));
+        for addr in net::lookup_host(addr).await? {
+            self.flush().await?;
+            result = self.plain().connect(addr).await;
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
     }
 
     /// tokio's socket, for calls that neither receive nor send.
@@ -218,7 +225,7 @@ impl UdpSocket {
 
     /// tokio's socket, after what was queued.
     pub(crate) fn flushed(&self) -> &net::UdpSocket {
-        let _ = self.shared.flush_now();
+        let _ = self.shared.flush_last();
         self.plain()
     }
 }
@@ -599,6 +606,6 @@ impl fmt::Debug for UdpSocket {
 
 impl Drop for UdpSocket {
     fn drop(&mut self) {
-        self.shared.end();
+        self.shared.end(1);
     }
 }

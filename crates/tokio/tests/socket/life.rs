@@ -6,6 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fmt};
 
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd;
+
+#[cfg(target_os = "linux")]
+use mmsg::{BatchSocket, Offload, SendMsg};
 use mmsg_tokio::UdpSocket;
 use tokio::task::{self, LocalSet};
 
@@ -80,6 +85,48 @@ fn what_is_queued_leaves_after_its_runtime_has_ended() {
         crate::common::sockets::settle();
         let count = std::iter::from_fn(|| client.recv(&mut [0; 8]).ok()).count();
         assert_eq!(count, 8, "{threads} threads");
+    }
+}
+
+/// The first runtime is not driven while the second runs.
+#[test]
+fn answers_leave_by_the_runtime_whose_task_sends_them() {
+    let (first, second) = (runtime(0), runtime(2));
+    let (socket, client, _) = second.block_on(busy());
+    first.block_on(queue(&socket, &client, 3));
+    second.block_on(async {
+        queue(&socket, &client, 5).await;
+        for _ in 0..8 {
+            assert_eq!(soon(client.recv(&mut [0; 8])).await.expect("an answer"), 4);
+        }
+    });
+}
+
+/// What the kernel has coalesced for the socket would reach others as one message.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn others_get_single_datagrams_once_the_socket_is_gone() {
+    for converts in [true, false] {
+        let (socket, _, to) = busy().await;
+        let socket = Arc::into_inner(socket).expect("the only one");
+        let duplicate = socket.as_fd().try_clone_to_owned().expect("a descriptor");
+        let duplicate = StdSocket::from(duplicate);
+        let sender = StdSocket::bind("127.0.0.1:0").and_then(Offload::new).expect("a socket");
+        let send_ten = || {
+            assert_eq!(sender.send_batch(&[SendMsg::to(to, &[7; 100]); 10]).expect("sent"), 10);
+            crate::common::sockets::settle();
+        };
+        if converts {
+            send_ten();
+            let error = socket.into_std().expect_err("datagrams are left");
+            assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+        } else {
+            drop(socket);
+        }
+        send_ten();
+        for _ in 0..10 {
+            assert_eq!(duplicate.recv(&mut [0; 1500]).expect("it was sent"), 100);
+        }
     }
 }
 

@@ -128,6 +128,30 @@ async fn datagrams_to_one_destination_keep_their_order() {
     }
 }
 
+#[tokio::test]
+async fn sends_with_and_without_the_peer_s_address_keep_their_order() {
+    let (socket, client, _) = busy().await;
+    let peer = client.local_addr().expect("it is bound");
+    socket.connect(peer).await.expect("connecting only stores the peer");
+    arrive(&client, MANY).await;
+    let task = task::spawn(async move {
+        receive(&socket, MANY).await;
+        for number in 0..20u8 {
+            let sent = match number % 3 {
+                0 => soon(socket.send(&[number])).await,
+                _ => soon(socket.send_to(&[number], peer)).await,
+            };
+            assert_eq!(sent.expect("queued or sent"), 1);
+        }
+    });
+    task.await.expect("it ends");
+    for number in 0..20 {
+        let mut data = [99];
+        soon(client.recv(&mut data)).await.expect("an answer");
+        assert_eq!(data, [number]);
+    }
+}
+
 /// A port that no datagram can be sent to, and a datagram that is too long for any queue.
 #[tokio::test]
 async fn an_error_of_a_queued_datagram_comes_from_the_next_send_there_and_from_take_error() {
@@ -140,6 +164,7 @@ async fn an_error_of_a_queued_datagram_comes_from_the_next_send_there_and_from_t
             let from = receive(&socket, MANY).await;
             let error = socket.send_to(&[0; 65_530], from).await.expect_err("longer than any");
             assert_eq!(socket.failed(), 0, "{error}");
+            soon(socket.send_to(b"also", from)).await.expect("queued");
             for last in [1, 2] {
                 soon(socket.send_to(b"lost", nowhere(last))).await.expect("queued");
             }
@@ -155,7 +180,7 @@ async fn an_error_of_a_queued_datagram_comes_from_the_next_send_there_and_from_t
         }
     });
     task.await.expect("it ends");
-    for expected in [b"good", b"last"] {
+    for expected in [b"also", b"good", b"last"] {
         let mut data = [0; 8];
         assert_eq!(soon(client.recv(&mut data)).await.expect("an answer"), 4);
         assert_eq!(&data[..4], expected);
@@ -241,6 +266,26 @@ async fn narrow() -> (Arc<UdpSocket>, std::os::unix::net::UnixDatagram) {
         }
     }
     (Arc::new(near), far)
+}
+
+/// tokio has not yet seen that the peer has read.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_dropped_socket_asks_the_kernel_whether_there_is_space() {
+    let (near, far) = narrow().await;
+    let task = task::spawn(async move {
+        for number in 0..400u32 {
+            soon(near.send(&number.to_be_bytes())).await.expect("sent or queued");
+        }
+        near
+    });
+    let near = task.await.expect("it ends");
+    far.set_nonblocking(true).expect("an open socket");
+    let read = || std::iter::from_fn(|| far.recv(&mut [0; 8]).ok()).count();
+    let before = read();
+    assert!(before < 400, "all of them fit");
+    drop(near);
+    assert_eq!(before + read(), 400);
 }
 
 /// The queue fills up behind the socket. The sender sleeps, and each datagram comes once.
