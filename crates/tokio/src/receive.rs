@@ -25,6 +25,9 @@ pub(crate) struct Received {
     message: usize,
     /// Where the next datagram begins in its message.
     offset: usize,
+    /// Datagrams of the batches since the kernel had none.
+    in_turn: usize,
+    is_drained: bool,
 }
 
 impl Received {
@@ -79,7 +82,11 @@ impl Received {
             }
         });
         self.skip_truncated();
-        if only { Ok(1) } else { result }
+        let result = if only { Ok(1) } else { result };
+        let before = if self.is_drained { 0 } else { self.in_turn };
+        self.in_turn = before + *result.as_ref().unwrap_or(&0);
+        self.is_drained = only || result.is_err();
+        result
     }
 
     /// Whether a datagram is left, or waits in the kernel of a socket with GRO.
@@ -89,6 +96,11 @@ impl Received {
         }
         let Some(offload) = offload else { return false };
         offload.on(socket).recv_into(&mut self.batch).is_ok_and(|messages| messages > 0)
+    }
+
+    /// Datagrams of the batches since the kernel had none. Tasks may answer them after the last, small batch.
+    pub(crate) fn in_turn(&self) -> usize {
+        self.in_turn
     }
 
     /// The next datagram and its message.

@@ -46,7 +46,7 @@ pub(crate) struct Shared {
 pub(crate) struct Busy {
     pub(crate) offload: OffloadState,
     pub(crate) sends: Sends,
-    /// Whether the last batch had more than [`FEW`] datagrams.
+    /// Whether more than [`FEW`] datagrams came since the kernel had none.
     has_many: AtomicBool,
     /// The task that received last.
     receiver: Mutex<Option<task::Id>>,
@@ -122,7 +122,7 @@ impl Shared {
                 busy = self.busy();
             }
             if let Some(busy) = busy {
-                busy.has_many.store(has_many, Ordering::Relaxed);
+                busy.has_many.store(received.in_turn() > FEW, Ordering::Relaxed);
             }
         }
         let (data, message) = received.next().ok_or(io::ErrorKind::WouldBlock)?;

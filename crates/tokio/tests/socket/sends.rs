@@ -56,6 +56,7 @@ fn the_answers_of_a_turn_leave_together_in_order() {
 fn answers_that_nothing_would_follow_leave_at_once() {
     runtime(2).block_on(async {
         let (socket, client, _) = busy().await;
+        assert!(socket.try_recv(&mut [0; 8]).is_err(), "all were received");
         arrive(&client, 3).await;
         task::spawn({
             let socket = socket.clone();
