@@ -10,7 +10,9 @@
 //! let mut buf = [0; 1500];
 //! loop {
 //!     let (len, peer) = socket.recv_from(&mut buf).await?;
-//!     socket.send_to(&buf[..len], peer).await?;
+//!     if let Err(error) = socket.send_to(&buf[..len], peer).await {
+//!         eprintln!("to {peer}: {error}"); // A forged source may be one that nobody can send to.
+//!     }
 //! #   break;
 //! }
 //! # assert_eq!(client.recv(&mut buf).await?, 5);
