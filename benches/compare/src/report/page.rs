@@ -54,7 +54,13 @@ fn echoed(measured: &Measured) -> String {
         let load = format!("{runtime}, {load}");
         match loads.last_mut() {
             Some((same, _, others)) if *same == load => {
-                others.insert(way, format!("{ratio} ({low} to {high})"));
+                let [from, to] = [low, high].map(|end| end.parse::<f64>().expect("a ratio"));
+                // Two modes, as where the scheduler wakes both ends on one CPU or on two, have no median.
+                let cell = match to / from > 1.5 {
+                    true => format!("{low} or {high}"),
+                    false => format!("{ratio} ({low} to {high})"),
+                };
+                others.insert(way, cell);
                 if !ways.contains(&&**way) {
                     ways.push(way);
                 }
@@ -67,6 +73,7 @@ fn echoed(measured: &Measured) -> String {
         [load.clone(), ns.to_string()].into_iter().chain(others).collect()
     });
     let head: Vec<_> = ["load", "first, ns"].into_iter().chain(ways.iter().copied()).collect();
-    let caption = "The first server's CPU time per datagram, and the ratio of the others' to it";
+    let caption = "The first server's CPU time per datagram, and the ratio of the others' to it: the median with its \
+                   quartiles, or these alone where they are far apart";
     table(caption, &head, rows)
 }
