@@ -33,9 +33,11 @@ impl Downloads {
             let (addr, bytes) = (to.addr, to.bytes);
             tasks.spawn(async move {
                 let connection = client.connect(addr).await?;
-                request(&connection, bytes, &received).await?;
-                while again {
+                loop {
                     request(&connection, bytes, &received).await?;
+                    if !again {
+                        break;
+                    }
                 }
                 connection.close(0u32.into(), b"done");
                 Ok(())
