@@ -31,8 +31,9 @@ use crate::sys::{
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A batch reserves at most `slots * (slot_len + 1024)` bytes of address space, and a page. Memory
-/// is used page by page: about 80 bytes for each slot that a receive offers, and a slot's payload once a datagram fills it.
+/// A batch reserves at most `slots * (slot_len + 1024)` bytes of address space, and a page. Memory that the allocator has just
+/// mapped, as for a large batch, is used page by page: about 80 bytes for each slot that a receive offers, and a slot's
+/// payload once a datagram fills it. Memory that it uses again is cleared, and so touched, as a whole.
 ///
 /// Datagrams borrow the batch, so none can be used after the next receive:
 ///

@@ -10,7 +10,8 @@ type Wait = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
 
 /// What a sender keeps to wait for space in a full socket: see [`AsyncBatchSocket::poll_send_batch`].
 ///
-/// Each sender on a socket has its own, so that each is woken. It allocates only when the socket is full.
+/// Each sender on a socket has its own, so that each is woken. It allocates only when the socket is full, and
+/// aborts the process if that fails, as a `Box` does.
 ///
 /// ```
 /// use mmsg::{AsyncBatchSocket, SendMsg, SendWaiter};

@@ -68,8 +68,8 @@ impl ReusePortGroup {
     ///
     /// `InvalidInput` for no socket, and for sockets that the kernel does not take for one group: not of UDP, unbound, without
     /// `SO_REUSEPORT`, on different addresses or interfaces, IPv6-only beside dual-stack, a duplicate (`try_clone`; Linux). The
-    /// error says which socket. `Unsupported` where a group has one member; else the system's error, or the spread's. All sockets
-    /// are closed then.
+    /// error says which socket. Sockets of another network namespace, and groups that have left, are not recognized.
+    /// `Unsupported` where a group has one member; else the system's error, or the spread's. All sockets are closed then.
     pub fn from_sockets(sockets: Vec<UdpSocket>, spread: Spread) -> io::Result<Self> {
         let invalid = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         let Some(first) = sockets.first() else { return invalid("a group has a member".into()) };
