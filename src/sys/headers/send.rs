@@ -265,7 +265,7 @@ impl<'h> PreparedSends<'h> {
     }
 
     /// The buffers of message `i`.
-    #[cfg(unix)]
+    #[cfg(any(unix, test, fuzzing))]
     pub(in crate::sys) fn buffers(&self, i: usize) -> &[Buffer] {
         let (first, count) = self.headers[i].buffers();
         if count == 0 {
