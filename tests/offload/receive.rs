@@ -227,8 +227,13 @@ fn attach_ebpf(socket: &UdpSocket) -> std::io::Result<()> {
     // `r0 = -1; exit` (include/uapi/linux/bpf.h).
     let program: [u64; 2] = [0xffff_ffff_0000_00b7, 0x95];
     let license = c"MIT";
-    // BPF_PROG_TYPE_SOCKET_FILTER, the number of instructions, and where they are.
-    let attributes = [1 | 2 << 32, program.as_ptr() as u64, license.as_ptr() as u64];
+    // BPF_PROG_TYPE_SOCKET_FILTER, the number of instructions, and where they are; then what the call takes for 0.
+    let mut attributes = [0; 16];
+    attributes[..3].copy_from_slice(&[
+        1 | 2 << 32,
+        program.as_ptr() as u64,
+        license.as_ptr() as u64,
+    ]);
     const BPF_PROG_LOAD: i32 = 5;
     let bytes = size_of_val(&attributes);
     // SAFETY: the attributes name memory that outlives the call, which only reads.
