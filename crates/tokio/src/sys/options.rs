@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use socket2::SockRef;
 use tokio::net;
 
 use crate::socket::UdpSocket;
@@ -48,13 +47,13 @@ options! {
     tokios, plain.leave_multicast_v4(group: Ipv4Addr, interface: Ipv4Addr) -> ();
     tokios, plain.leave_multicast_v6(group: &Ipv6Addr, interface: u32) -> ();
     #[cfg(not(any(target_os = "fuchsia", target_os = "redox", target_os = "solaris", target_os = "illumos", target_os = "haiku")))]
-    SockRef::from, plain.tos_v4() -> u32;
+    socket2::SockRef::from, plain.tos_v4() -> u32;
     #[cfg(not(any(target_os = "fuchsia", target_os = "redox", target_os = "solaris", target_os = "illumos", target_os = "haiku")))]
-    SockRef::from, flushed.set_tos_v4(tos: u32) -> ();
+    socket2::SockRef::from, flushed.set_tos_v4(tos: u32) -> ();
     #[cfg(any(target_os = "android", target_os = "dragonfly", target_os = "freebsd", target_os = "linux", target_os = "macos", target_os = "netbsd", target_os = "openbsd"))]
-    SockRef::from, plain.tclass_v6() -> u32;
+    socket2::SockRef::from, plain.tclass_v6() -> u32;
     #[cfg(any(target_os = "android", target_os = "dragonfly", target_os = "freebsd", target_os = "linux", target_os = "macos", target_os = "netbsd", target_os = "openbsd"))]
-    SockRef::from, flushed.set_tclass_v6(class: u32) -> ();
+    socket2::SockRef::from, flushed.set_tclass_v6(class: u32) -> ();
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
     tokios, plain.device() -> Option<Vec<u8>>;
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
