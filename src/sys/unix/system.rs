@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
-use std::io;
+use std::io::{self, ErrorKind::Interrupted, ErrorKind::WouldBlock};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::thread;
@@ -12,7 +12,6 @@ use std::time::Duration;
 use libc::{c_int, c_short};
 use socket2::SockRef;
 
-use super::socket::waits;
 use crate::sys::flags::Flags;
 
 /// Reads a clock: the time since its epoch.
@@ -73,10 +72,11 @@ pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration, again: bo
     const SHUT_DOWN: c_short = libc::POLLRDHUP | libc::POLLHUP;
     #[cfg(not(linux_like))]
     const SHUT_DOWN: c_short = libc::POLLHUP;
-    match poll(socket, libc::POLLIN | SHUT_DOWN, millis(timeout)) {
+    let millis = timeout.as_nanos().div_ceil(1_000_000).min(c_int::MAX as u128) as c_int;
+    match poll(socket, libc::POLLIN | SHUT_DOWN, millis) {
         Ok(ready) if ready & SHUT_DOWN != 0 => return false,
         Ok(ready) if ready & libc::POLLIN != 0 && !again || ready == 0 => {}
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        Err(error) if error.kind() == Interrupted => {}
         // Reports wait in the error queue, or the socket was shut down on gVisor. `poll` cannot ignore these, and would
         // return at once each time.
         _ => thread::sleep(timeout.min(Duration::from_millis(1))),
@@ -84,29 +84,22 @@ pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout: Duration, again: bo
     true
 }
 
-/// Waits for a message as a receive would. Without buffer space the receives of other kernels than Linux do not wait: they
-/// return at once, as after a shutdown (`uio_resid` in `soreceive_dgram` in FreeBSD's sys/kern/uipc_socket.c).
+/// Waits for a message as a receive would, by one that takes nothing. Without buffer space the receives of other kernels than
+/// Linux return at once, as after a shutdown (`uio_resid` in `soreceive_dgram` in FreeBSD's sys/kern/uipc_socket.c).
 ///
 /// # Errors
 ///
-/// Those of a receive that finds nothing.
+/// Those of a wait. An error of the socket ends it, and stays.
 #[cold]
 pub(crate) fn wait_for_message(socket: BorrowedFd<'_>, flags: Flags) -> io::Result<()> {
-    let does_wait = !flags.contains(Flags::DONT_WAIT) && waits(socket) != Some(false);
-    let timeout = SockRef::from(&socket).read_timeout()?;
-    let limit = if does_wait { timeout.map_or(-1, millis) } else { 0 };
-    match poll(socket, libc::POLLIN, limit)? {
-        0 => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
+    let (mut byte, flags) = ([MaybeUninit::uninit()], flags.0 | libc::MSG_PEEK);
+    match SockRef::from(&socket).recv_with_flags(&mut byte, flags) {
+        Err(error) if [WouldBlock, Interrupted].contains(&error.kind()) => Err(error),
         _ => Ok(()),
     }
 }
 
-/// In milliseconds, rounded up.
-fn millis(time: Duration) -> c_int {
-    time.as_nanos().div_ceil(1_000_000).min(c_int::MAX as u128) as c_int
-}
-
-/// Waits for events, at most `millis` if that is not negative, and returns them.
+/// Waits for events, at most `millis`, and returns them.
 fn poll(socket: BorrowedFd<'_>, events: c_short, millis: c_int) -> io::Result<c_short> {
     let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
     // SAFETY: `poll` is one writable pollfd.
