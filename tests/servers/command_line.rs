@@ -143,8 +143,10 @@ fn what_each_server_says_at_its_end() {
             let says = counted(name);
             row(name, what, &program.wait(), says.map(|_| 0), &[says.unwrap_or_default()]);
         }
-        // Only the DNS server takes it, and goes on.
-        let program = Program::start(&path, words(args, "127.0.0.1:0"));
+        // Only the DNS server takes it, and goes on. (The suite itself may run under nohup.)
+        let with_signal = ["--default-signal=HUP".into(), path.as_os_str().to_owned()].into_iter();
+        let with_signal = with_signal.chain(words(args, "127.0.0.1:0").into_iter().map(Into::into));
+        let program = Program::start("env", with_signal);
         assert!(program.line().starts_with("listening on "));
         program.signal(libc::SIGHUP);
         if name == "dns" {
