@@ -1,3 +1,0 @@
-//! quinn-udp's API on mmsg's sockets.
-
-pub use mmsg_quinn_udp::*;
