@@ -98,18 +98,6 @@ fn each_test_that_a_table_names_exists() {
     }
 }
 
-/// `.ci/suites` checks the other scripts' lists, which name test binaries.
-#[test]
-fn each_test_that_the_sanitizers_leave_out_exists() {
-    let Some(script) = read(".ci/sanitizers") else { return };
-    let (_, list) = script.split_once("\nleft_out=(\n").expect("the list");
-    let tests = rust(&["tests"]);
-    let words = list.lines().map(str::trim).take_while(|line| *line != ")");
-    for name in words.filter(|line| !line.starts_with('#')) {
-        assert!(tests.contains(&format!("fn {name}(")), "no test {name}");
-    }
-}
-
 /// The anchors of a page's headings, on docs.rs and on sites that show repositories.
 fn anchors(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).expect("a readable page");
