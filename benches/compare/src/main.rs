@@ -17,7 +17,6 @@ mod echo;
 mod in_turn;
 mod load;
 mod peers;
-mod queue;
 mod ratios;
 mod report;
 mod tables;
@@ -69,9 +68,6 @@ enum Command {
     /// One side of xnet/compare.sh.
     #[command(hide = true)]
     BesideXnet { milliseconds: u64 },
-    /// One side of xnet/queue.sh.
-    #[command(hide = true)]
-    BesideHttp2 { milliseconds: u64 },
     /// An echo server, started by a run.
     #[command(hide = true)]
     Serve { way: String, flavor: String, sockets: usize },
@@ -116,10 +112,6 @@ fn main() -> ExitCode {
         Command::Ratios { filters, test } => ratios::run(&filters, test),
         Command::Report { from, to } => report::write(&from, &to),
         Command::BesideXnet { milliseconds } => in_turn::beside_xnet(milliseconds),
-        Command::BesideHttp2 { milliseconds } => {
-            queue::beside_http2(milliseconds);
-            Ok(())
-        }
         Command::Serve { way, flavor, sockets } => echo::servers::main(&way, &flavor, sockets),
     };
     match done {

@@ -12,7 +12,6 @@ mod by_quinn;
 mod by_raw;
 mod by_std;
 pub mod one;
-mod raw_calls;
 
 use std::io;
 

@@ -5,8 +5,8 @@ use std::io;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::figure;
 use super::loads::{self, SHOWN};
-use super::markdown::figure;
 use super::tables::{Measured, middle};
 
 const SIZE: (u32, u32) = (920, 460);
