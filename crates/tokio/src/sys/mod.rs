@@ -1,7 +1,6 @@
 //! What depends on the target.
 
-mod descriptor;
-mod options;
+mod socket;
 
 /// Whether a socket may refuse a datagram and stay writable, so that no event follows. Linux and Windows do not.
 pub(crate) const STAYS_WRITABLE: bool =

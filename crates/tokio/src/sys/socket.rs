@@ -1,11 +1,33 @@
-//! The socket options, which are tokio's. Not every target has all of them.
+//! What the socket has by the target: its descriptor, and the options, which are tokio's. Not every target has all of them.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+#[cfg(unix)]
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+#[cfg(windows)]
+use std::os::windows::io::{AsRawSocket, AsSocket, BorrowedSocket, RawSocket};
 
 use tokio::net;
 
 use crate::socket::UdpSocket;
+
+macro_rules! descriptor {
+    ($(#[$cfg:meta] $trait:ident, $method:ident -> $type:ty;)*) => {$(
+        #[$cfg]
+        impl $trait for UdpSocket {
+            fn $method(&self) -> $type {
+                self.plain().$method()
+            }
+        }
+    )*};
+}
+
+descriptor! {
+    #[cfg(unix)] AsFd, as_fd -> BorrowedFd<'_>;
+    #[cfg(unix)] AsRawFd, as_raw_fd -> RawFd;
+    #[cfg(windows)] AsSocket, as_socket -> BorrowedSocket<'_>;
+    #[cfg(windows)] AsRawSocket, as_raw_socket -> RawSocket;
+}
 
 fn tokios(socket: &net::UdpSocket) -> &net::UdpSocket {
     socket
