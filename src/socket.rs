@@ -1,7 +1,6 @@
 //! [`BatchSocket`], the trait with the batch calls.
 
 mod ext;
-mod hint;
 mod implementations;
 
 use std::array;
@@ -16,7 +15,7 @@ use crate::send::queue::SendQueue;
 pub use ext::BatchSocketExt;
 #[cfg(feature = "tokio")]
 pub(crate) use ext::{OfferSize, is_temporary};
-pub use hint::DatagramSocketWithItsFeatureOn;
+pub use implementations::DatagramSocketWithItsFeatureOn;
 pub(crate) use implementations::forward;
 
 /// A datagram socket that moves messages in batches.

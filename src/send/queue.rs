@@ -23,7 +23,7 @@ use crate::send::msg::SendMsg;
 ///
 /// The bound is in bytes: [`cost`](Self::cost) says how many a datagram counts. A push beyond the bound fails, so the
 /// caller can apply back-pressure. The halves keep their memory: up to six times the bound if all kinds of datagrams have
-/// filled it in turn. [`shrink_to_fit`](Self::shrink_to_fit) frees it.
+/// filled it in turn. Dropping the queue frees it.
 ///
 /// ```
 /// use mmsg::{BatchSocket, SendMsg, SendQueue};
@@ -323,13 +323,6 @@ impl SendQueue {
         self.front.clear();
         self.back.clear();
         self.bytes = 0;
-    }
-
-    /// Frees the memory that the queue keeps for later datagrams: all memory, if it is empty. Memory of payloads is freed once
-    /// its half is empty.
-    pub fn shrink_to_fit(&mut self) {
-        self.front.shrink_to_fit();
-        self.back.shrink_to_fit();
     }
 
     /// Writes the first datagrams of one half, at most `max`, to a chunk and returns them.

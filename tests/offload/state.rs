@@ -75,7 +75,7 @@ fn an_offload_lends_its_descriptor() {
     }
     assert_eq!(reports[0].dest, Some(nobody));
     let copy: OwnedFd = near.as_fd().try_clone_to_owned().expect("there are descriptors");
-    assert_eq!(near.as_raw_fd(), near.get_ref().as_raw_fd());
+    assert_eq!(near.as_fd().as_raw_fd(), near.get_ref().as_raw_fd());
     assert_eq!(
         near.state().on(near.get_ref()).as_fd().try_clone_to_owned().map(drop).ok(),
         Some(())

@@ -192,7 +192,7 @@ impl Half {
         let kept = SendMsg::new(unsafe { self.bytes.since(start) });
         let kept = self.messages.spare_capacity_mut()[0].write(kept);
         // Written in place: a copy would be read while its parts are on their way to memory, and a push would take twice
-        // the time (benches/compare/xnet/queue.sh).
+        // the time.
         if let Dest::Addr(dest) = msg.dest {
             kept.dest = Dest::Addr(dest);
         }
@@ -300,16 +300,6 @@ impl Half {
         self.metas.clear();
         self.order.clear();
         self.first = 0;
-    }
-
-    /// Frees unused memory: all of an empty half.
-    pub(super) fn shrink_to_fit(&mut self) {
-        if self.len() == 0 {
-            *self = Self::new();
-        }
-        self.messages.shrink_to_fit();
-        self.costs.shrink_to_fit();
-        self.order.shrink_to_fit();
     }
 }
 

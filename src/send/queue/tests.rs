@@ -30,7 +30,6 @@ enum Step {
     /// A flush that sends up to this many datagrams of one half.
     Send(usize),
     Clear,
-    Shrink,
 }
 
 fn dests() -> [Option<SocketAddr>; 5] {
@@ -57,7 +56,6 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..9usize).prop_map(Step::Discard),
         4 => (0..9usize).prop_map(Step::Send),
         1 => Just(Step::Clear),
-        1 => Just(Step::Shrink),
     ]
 }
 
@@ -150,7 +148,6 @@ proptest! {
                     queue.clear();
                     twin.clear();
                 }
-                Step::Shrink => queue.shrink_to_fit(),
             }
             assert_eq!((queue.len(), queue.bytes()), (twin.len(), count(&twin)));
             assert!(queue.iter().map(|msg| seen(&msg)).eq(twin.iter().map(|(seen, _)| seen.clone())));

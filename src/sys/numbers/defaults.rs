@@ -57,8 +57,10 @@ pub(crate) const SEGMENT: Option<CmsgType> = None;
 pub(crate) const SEGMENT_NAME: &str = "UDP_SEGMENT";
 /// Bytes of the segment size.
 pub(crate) const SEGMENT_LEN: usize = 2;
-/// The maximum number of segments that every version of the system with `SEGMENT` takes.
+/// The maximum number of segments that every version of the system with `SEGMENT` takes. Here it is Linux' up to 6.8
+/// (`UDP_MAX_SEGMENTS` in include/linux/udp.h); later ones take 128, but a program cannot ask.
 pub(crate) const MAX_SEGMENTS: usize = 64;
+/// The same of any version: a message with an explicit segment size may have as many segments.
 pub(crate) const MAX_EXPLICIT_SEGMENTS: usize = 128;
 /// Whether a segment size of 0 overrides the socket's own.
 pub(crate) const SEGMENT_MAY_BE_ZERO: bool = false;

@@ -38,10 +38,6 @@ pub(crate) const SEND_TOS: Option<CmsgType> = TOS;
 pub(crate) const SEND_TTL: Option<CmsgType> = TTL;
 /// `UDP_SEGMENT`, include/uapi/linux/udp.h
 pub(crate) const SEGMENT: Option<CmsgType> = Some((UDP, 103));
-/// `UDP_MAX_SEGMENTS` in include/linux/udp.h up to Linux 6.8. Later kernels take 128, but a program cannot ask.
-pub(crate) const MAX_SEGMENTS: usize = 64;
-/// `UDP_MAX_SEGMENTS` of any kernel: a message with an explicit segment size may have as many segments.
-pub(crate) const MAX_EXPLICIT_SEGMENTS: usize = 128;
 pub(crate) const SEGMENT_MAY_BE_ZERO: bool = true;
 /// A send skips control messages of another level than its own (`ip_cmsg_send`, `ip6_datagram_send_ctl`).
 pub(crate) const IGNORES_OTHER_FAMILY: bool = true;
