@@ -188,10 +188,10 @@ pub(super) async fn space(socket: &impl Readiness, by_timer: bool) -> io::Result
     socket.ready(Want::WRITABLE).await.map(drop)
 }
 
-/// Whether a send may find space. The system is asked where tokio says so for ever, or was not asked.
+/// Whether a send may find space. The system is asked where tokio says so for ever, or does not say so.
 pub(super) fn has_space(socket: &impl Readiness) -> bool {
-    let by_tokio = || !socket.current(Want::WRITABLE).is_write_closed();
-    !needs_timer(None) && by_tokio() || sys::has_space(sys::borrow(socket))
+    let ready = socket.current(Want::WRITABLE);
+    ready.is_writable() && !ready.is_write_closed() || sys::has_space(sys::borrow(socket))
 }
 
 /// Reads the error queue as soon as it holds something: before each wait and after it, whatever tokio remembers.

@@ -4,12 +4,11 @@ use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use mmsg::{AsyncBatchSocket, BatchSocket, Offload, SendWaiter};
+use mmsg::{AsyncBatchSocket, Offload, SendWaiter};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
-use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use crate::convert::{send_meta, send_msg};
@@ -24,11 +23,12 @@ impl AsyncUdpSocket for Socket {
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let meta = send_meta(transmit);
         let msg = send_msg(transmit, &meta);
-        let (offload, udp) = (&self.socket, self.socket.get_ref());
-        match udp.try_io(Interest::WRITABLE, || offload.state().on(udp).send_batch(&[msg])) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
-            Err(error) => self.note_failure(&error, transmit),
-            Ok(_) => {}
+        // Not tokio's `try_io`: after a refusal that no event follows, it would make no call for ever.
+        let (mut once, mut waiter) = (Context::from_waker(Waker::noop()), SendWaiter::new());
+        match self.socket.poll_send_batch(&mut once, &mut waiter, &[msg]) {
+            Poll::Pending => return Err(io::ErrorKind::WouldBlock.into()),
+            Poll::Ready(Err(error)) => self.note_failure(&error, transmit),
+            Poll::Ready(Ok(_)) => {}
         }
         Ok(())
     }

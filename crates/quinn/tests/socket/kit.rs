@@ -35,8 +35,12 @@ fn run_on<R>(mut builder: tokio::runtime::Builder, test: impl Future<Output = R>
     runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.expect("it ends") })
 }
 
+/// With space for what fifty connections have in flight. FreeBSD's default is 27 datagrams of a path: the others of a turn
+/// would be lost, and a slow machine repeats them until a connection ends.
 pub fn bind() -> UdpSocket {
-    UdpSocket::bind("127.0.0.1:0").expect("a loopback socket")
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    mmsg::options::set_recv_buffer(&socket, 4 << 20).expect("a size that the system takes");
+    socket
 }
 
 /// A socket for endpoints with all offloads.
