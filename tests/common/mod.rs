@@ -10,7 +10,7 @@ pub mod recv;
 pub mod sockets;
 pub mod threads;
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "freebsd"))]
 pub mod descriptors;
 #[cfg(target_os = "linux")]
 pub mod firewall;

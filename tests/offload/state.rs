@@ -12,7 +12,6 @@ use mmsg::{Ancillary, BatchSocket, Offload, RecvBatch, SendMeta, SendMsg};
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, connected, dual_stack, refusing, udp4, udp6};
 use crate::common::{numbered, skip};
-use crate::seccomp::{GETPEERNAME, deny};
 
 fn state_of(socket: &UdpSocket) -> OffloadState {
     Offload::builder().gro(false).build_state(socket).expect("a UDP socket")
@@ -61,6 +60,7 @@ fn threads_share_a_state_and_lend_the_socket() {
     assert_eq!(state.counters().sent, 64 * THREADS as u64);
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn an_offload_lends_its_descriptor() {
     let (near, peer) = (udp4(), refusing());
@@ -87,8 +87,11 @@ fn an_offload_lends_its_descriptor() {
 }
 
 /// The kernel ignores the control messages of the other family, but a source must be of the peer's.
+#[cfg(target_os = "linux")]
 #[test]
 fn a_send_on_a_connected_socket_does_not_ask_for_its_peer() {
+    use crate::seccomp::{GETPEERNAME, deny};
+
     let name = "a_send_on_a_connected_socket_does_not_ask_for_its_peer";
     let (v4, mapped) = (udp4(), udp4());
     let to_mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), addr(&mapped).port()));

@@ -3,10 +3,12 @@
 // Each test binary uses only a part.
 #![allow(dead_code, unused_imports)]
 
+#[cfg(target_os = "linux")]
 pub mod net;
 pub mod receive;
 
-pub use crate::common::linux::{option, set_option};
+#[cfg(target_os = "linux")]
+pub use crate::common::linux::{has_timestamps, option, set_option};
 pub use crate::common::sockets::addr;
 pub use crate::common::{TIME_LIMIT, skip};
 
@@ -48,6 +50,20 @@ pub fn any6(only_v6: bool) -> UdpSocket {
 pub fn dual_stack() -> UdpSocket {
     any6(false)
 }
+
+/// gVisor has none. Elsewhere the tests ask for what the system has.
+#[cfg(not(target_os = "linux"))]
+pub fn has_timestamps(_: &str) -> bool {
+    true
+}
+
+/// Whether a dual-stack socket reports the metadata of IPv4 datagrams. NetBSD's report none; OpenBSD and DragonFly have no
+/// such sockets.
+pub const HAS_DUAL_STACK: bool =
+    cfg!(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple"));
+
+/// The name of the loopback device.
+pub const LOOPBACK: &str = if cfg!(target_os = "linux") { "lo" } else { "lo0" };
 
 /// A socket that rejects datagrams with ECONNREFUSED, because it is connected to itself.
 pub fn refusing(ip: impl Into<IpAddr>) -> UdpSocket {
