@@ -29,17 +29,17 @@
 //!
 //! - On a `current_thread` runtime all tasks queue their datagrams. Outside of tasks, in `block_on`, datagrams are queued while
 //!   some of the batch are left, and the next send takes them with it.
-//! - On a `multi_thread` runtime the task that received last queues its datagrams. Other tasks, and `block_on`, send at once,
+//! - On a `multi_thread` runtime the task that received the last batch queues its datagrams. Other tasks, and `block_on`, send at once,
 //!   or behind what is queued: run the loop that receives and answers in a task (`tokio::spawn`).
 //!
 //! The datagrams to one destination leave in the order of their sends. Receives cost a unit of tokio's budget for each datagram.
-//! Queued datagrams cost none, and a task that finds the queue full yields.
+//! Queued datagrams cost none: a task that only sends yields when the queue is full, after 256 KiB.
 //!
 //! # What differs from tokio's socket
 //!
 //! - A queued datagram leaves when its task waits or yields, not before: after a long computation, for one.
 //! - The errors of a queued datagram come later: from the next send to its destination, or from
-//!   [`take_error`](UdpSocket::take_error). The last errors of 64 destinations are kept, and
+//!   [`take_error`](UdpSocket::take_error). The last error of each of 64 destinations is kept, and
 //!   [`failed`](UdpSocket::failed) counts the datagrams. A payload over 32,000 bytes is never queued.
 //!   [`set_queue_bytes(0)`](UdpSocket::set_queue_bytes) turns the queue off.
 //! - Nothing runs after a `block_on`: before the program exits, [`flush`](UdpSocket::flush). Dropping the socket sends what the
@@ -57,8 +57,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod receive;
-mod send;
+mod received;
+mod sends;
 mod shared;
 mod socket;
 mod sys;

@@ -1,91 +1,68 @@
 //! The socket that its handle and its flusher share. It is quiet, tokio's own, until a burst begins the batches.
 
-use std::future::poll_fn;
+use std::future::Future;
 use std::io;
 use std::process;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll, ready};
-use std::thread;
 use std::time::Duration;
 
+use bytes::BufMut;
 use mmsg::errors::PushError;
 use mmsg::offload::OffloadState;
 use mmsg::{Message, SendMsg};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
-use tokio::runtime::{self, Handle, RuntimeFlavor};
-use tokio::sync::Notify;
-use tokio::task::{self, AbortHandle, coop};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::{self, AbortHandle};
 use tokio::time;
 
-use crate::receive::Received;
-use crate::send::{MAX_QUEUED, Sends, is_would_block, lock};
+use crate::received::Received;
+use crate::sends::{Sends, is_would_block, lock};
 use crate::sys;
 
-/// The answers to a batch of this many datagrams or fewer are sent at once: for them, waking the flusher costs more than a
-/// GSO batch saves.
+/// The answers to this many datagrams or fewer are sent at once: for them, waking the flusher costs more than a GSO batch saves.
 const FEW: usize = 4;
 /// The default bound of the queue in bytes.
-const QUEUE: usize = 1 << 20;
+const QUEUE: usize = 1 << 18;
 /// How long to sleep where tokio does not report when the socket has space.
 const SLEEP: Duration = Duration::from_millis(4);
 
 #[derive(Debug)]
 pub(crate) struct Shared {
+    me: Weak<Self>,
     pub(crate) socket: UdpSocket,
-    received: Mutex<Received>,
+    /// Locked before `sends`.
+    pub(crate) received: Mutex<Received>,
     /// The bound of the queue in bytes.
     pub(crate) bound: AtomicUsize,
     /// Set by the first burst, under the lock of `received`.
-    busy: OnceLock<Box<Busy>>,
+    pub(crate) busy: OnceLock<Busy>,
 }
 
 /// What a socket has that has met a burst.
 #[derive(Debug)]
 pub(crate) struct Busy {
     pub(crate) offload: OffloadState,
-    pub(crate) sends: Sends,
-    /// Whether more than [`FEW`] datagrams came since the kernel had none.
-    has_many: AtomicBool,
-    /// The task that received last.
-    receiver: Mutex<Option<task::Id>>,
-    flusher: Mutex<Option<Flusher>>,
+    pub(crate) sends: Mutex<Sends>,
     /// A forked child must not send what its parent queued.
-    process: u32,
+    pub(crate) process: u32,
 }
 
-/// The task that sends what was queued, in the runtime of the last sender.
-#[derive(Debug)]
-struct Flusher {
-    runtime: runtime::Id,
-    task: AbortHandle,
-    /// Notified of queued datagrams.
-    queued: Arc<Notify>,
-}
-
-/// A receive: tokio's call for a quiet socket, and what takes the next datagram of a batch.
+/// A receive: tokio's call for a quiet socket, and what makes its result of a datagram of a batch.
 pub(crate) struct Call<B, R> {
     pub(crate) plain: fn(&UdpSocket, &mut B) -> io::Result<R>,
-    pub(crate) take: fn(&mut B, &[u8], &Message<'_>) -> io::Result<R>,
+    /// Gets the length that the buffer took.
+    pub(crate) make: fn(usize, &Message<'_>) -> io::Result<R>,
     pub(crate) peeks: bool,
 }
 
 impl Shared {
-    pub(crate) fn new(socket: UdpSocket) -> Self {
-        let bound = AtomicUsize::new(QUEUE);
-        Self { socket, received: Mutex::default(), bound, busy: OnceLock::new() }
-    }
-
-    /// `None` while the socket is quiet.
-    pub(crate) fn busy(&self) -> Option<&Busy> {
-        self.busy.get().map(|busy| &**busy)
-    }
-
-    /// Keeps the socket quiet. Returns whether it has met no burst yet.
-    pub(crate) fn stay_quiet(&self) -> bool {
-        lock(&self.received).stay_quiet();
-        self.busy().is_none()
+    pub(crate) fn new(socket: UdpSocket) -> Arc<Self> {
+        let (received, bound) = (Mutex::default(), AtomicUsize::new(QUEUE));
+        let busy = OnceLock::new();
+        Arc::new_cyclic(|me| Self { me: me.clone(), socket, received, bound, busy })
     }
 
     /// Whether datagrams of a batch are left.
@@ -93,69 +70,72 @@ impl Shared {
         lock(&self.received).next().is_some()
     }
 
-    /// Whether a datagram is left, or waits where the kernel may have coalesced it.
-    pub(crate) fn has_more(&self) -> bool {
-        let offload = self.busy().map(|busy| &busy.offload);
-        lock(&self.received).has_more(&self.socket, offload)
-    }
-
     /// Receives without waiting.
-    pub(crate) fn try_receive<B, R>(&self, buf: &mut B, call: &Call<B, R>) -> io::Result<R> {
+    pub(crate) fn try_receive<B: BufMut, R>(
+        &self,
+        buf: &mut B,
+        call: &Call<B, R>,
+    ) -> io::Result<R> {
         let mut received = lock(&self.received);
-        let mut busy = self.busy();
-        if received.next().is_none() {
-            if busy.is_none() && !received.may_be_burst() {
+        while received.next().is_none() {
+            if self.busy.get().is_none() && !received.may_be_burst() {
                 let result = (call.plain)(&self.socket, buf);
-                if result.is_err() || !call.peeks {
-                    received.count(result.is_ok());
-                }
+                received.count(result.is_ok());
                 return result;
             }
-            let takes = busy.is_some() && !call.peeks;
-            let offload = busy.map(|busy| &busy.offload);
-            let has_many = received.fill(&self.socket, offload, takes)? > FEW;
-            if has_many && busy.is_none() {
-                match OffloadState::new(&self.socket) {
-                    Ok(offload) => _ = self.busy.set(Box::new(Busy::new(offload))),
-                    Err(_) => received.stay_quiet(),
-                }
-                busy = self.busy();
-            }
-            if let Some(busy) = busy {
-                busy.has_many.store(received.in_turn() > FEW, Ordering::Relaxed);
-            }
+            self.fill(&mut received, !call.peeks)?;
         }
         let (data, message) = received.next().ok_or(io::ErrorKind::WouldBlock)?;
-        let (result, len) = ((call.take)(buf, data, &message), data.len());
+        // Without growing the buffer: like a receive, it drops the rest.
+        let (len, taken) = (data.len(), data.len().min(buf.chunk_mut().len()));
+        buf.put_slice(&data[..taken]);
+        let result = (call.make)(taken, &message);
         if !call.peeks {
             received.advance(len);
-            if let Some(busy) = busy {
-                *lock(&busy.receiver) = task::try_id();
-            }
         }
         result
     }
 
-    /// Waits for a datagram like tokio's futures: any number of tasks may wait, and an error of the socket wakes them.
-    pub(crate) async fn receive<B, R>(&self, buf: &mut B, call: &Call<B, R>) -> io::Result<R> {
-        loop {
-            self.socket.ready(Interest::READABLE.add(Interest::ERROR)).await?;
-            let unit = poll_fn(coop::poll_proceed).await;
-            let mut result = self.try_receive(buf, call);
-            if result.as_ref().is_err_and(is_would_block) {
-                let no_error = || io::ErrorKind::WouldBlock.into();
-                let error = || Err(self.socket.take_error()?.unwrap_or_else(no_error));
-                result = self.socket.try_io(Interest::ERROR, error);
-            }
-            if !result.as_ref().is_err_and(is_would_block) {
-                unit.made_progress();
-                return result;
-            }
+    /// Receives a batch. Many datagrams are a burst.
+    fn fill(&self, received: &mut Received, takes: bool) -> io::Result<()> {
+        let offload = self.busy.get().map(|busy| &busy.offload);
+        let has_many = received.fill(&self.socket, offload, takes)? > FEW;
+        let is_new = has_many && offload.is_none();
+        if let Some(Ok(offload)) = is_new.then(|| OffloadState::new(&self.socket)) {
+            let (sends, process) = (Mutex::new(Sends::new()), process::id());
+            let _ = self.busy.set(Busy { offload, sends, process });
         }
+        let Some(busy) = self.busy.get() else { return Ok(()) };
+        let mut sends = lock(&busy.sends);
+        let runtime = has_many.then(Handle::try_current).and_then(Result::ok);
+        sends.receiver = runtime.map(|runtime| {
+            (runtime.runtime_flavor() == RuntimeFlavor::CurrentThread, task::try_id())
+        });
+        // The runtime of the last flusher may not be driven now.
+        if !sends.queue.is_empty() {
+            self.start_flusher(&mut sends);
+        }
+        Ok(())
+    }
+
+    /// Waits for a datagram like tokio's futures: any number of tasks may wait, and an error of the socket wakes them.
+    pub(crate) async fn receive<B: BufMut, R>(
+        &self,
+        buf: &mut B,
+        call: &Call<B, R>,
+    ) -> io::Result<R> {
+        let receive = || match self.try_receive(buf, call) {
+            Err(error) if is_would_block(&error) => {
+                let pending = || Err(self.socket.take_error()?.unwrap_or(error));
+                self.socket.try_io(Interest::ERROR, pending)
+            }
+            result => result,
+        };
+        self.socket.async_io(Interest::READABLE.add(Interest::ERROR), receive).await
     }
 
     /// Waits for a datagram like tokio's `poll_` functions: the task of the last call is woken.
-    pub(crate) fn poll_receive<B, R>(
+    pub(crate) fn poll_receive<B: BufMut, R>(
         &self,
         cx: &mut Context<'_>,
         buf: &mut B,
@@ -172,96 +152,75 @@ impl Shared {
 
     /// Queues a message. `None`: it is to be sent at once. `WouldBlock`: the queue is full, and has been flushed as far as
     /// the socket takes it.
-    pub(crate) fn queue(self: &Arc<Self>, msg: &SendMsg<'_>) -> Option<io::Result<usize>> {
-        let Busy { sends, .. } = self.busy()?;
-        if let Some(error) = sends.take_error(|dest| dest == msg.dest()) {
+    pub(crate) fn queue(&self, msg: &SendMsg<'_>) -> Option<io::Result<usize>> {
+        let busy = self.busy.get()?;
+        let (task, bound) = (task::try_id(), self.bound.load(Ordering::Relaxed));
+        // Nothing runs after a `block_on`: the answer to the last datagram of a batch takes the others with it.
+        let may_wait = bound > 0 && (task.is_some() || self.has_left());
+        let mut sends = lock(&busy.sends);
+        if let Some(error) = sends.errors.remove(&msg.dest()) {
             return Some(Err(error));
         }
-        let bound = self.bound.load(Ordering::Relaxed);
-        let waits = bound > 0 && msg.len() <= MAX_QUEUED && self.waits_for_more();
-        if sends.is_empty() && !waits {
+        let waits = may_wait && sends.will_follow(task);
+        if sends.queue.is_empty() && !waits {
             return None;
         }
-        match sends.push(msg, bound) {
-            Ok(()) => {
-                if waits || self.flush_now().is_pending() {
-                    self.wake_flusher();
-                }
-                Some(Ok(msg.len()))
-            }
+        let has_flusher = sends.has_flusher() || self.start_flusher(&mut sends);
+        let pushed = sends.push(msg, bound);
+        if waits && has_flusher && pushed.is_ok() {
+            return Some(Ok(msg.len()));
+        }
+        let flushed = sends.flush(&self.socket, &busy.offload);
+        match pushed {
+            Ok(()) => Some(Ok(msg.len())),
             // It must not overtake the others.
-            Err(error) if self.flush_now().is_ready() && error != PushError::Full => None,
+            Err(error) if flushed.is_ready() && error != PushError::Full => None,
             Err(_) => Some(Err(io::ErrorKind::WouldBlock.into())),
         }
     }
 
-    /// Whether more datagrams will probably be sent in this turn of the runtime, at whose end the flusher runs.
-    ///
-    /// Outside of tasks nothing runs after a `block_on`. On several threads another one may run the flusher, at once, and
-    /// waking it costs more than a batch saves, unless a loop receives and answers.
-    fn waits_for_more(&self) -> bool {
-        let Some(busy) = self.busy() else { return false };
-        if !busy.has_many.load(Ordering::Relaxed) && busy.sends.is_empty() {
-            return false;
-        }
-        let Ok(runtime) = Handle::try_current() else { return false };
-        let has_one_thread = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
-        match task::try_id() {
-            Some(_) if has_one_thread => true,
-            None => has_one_thread && self.has_left(),
-            task => task == *lock(&busy.receiver),
-        }
-    }
-
-    /// Like [`queue`](Self::queue), and waits while the queue is full.
-    pub(crate) async fn queue_later(
-        self: &Arc<Self>,
+    /// Queues a message, after waiting while the queue is full, or sends it by `plain`.
+    pub(crate) async fn send(
+        &self,
         msg: &SendMsg<'_>,
-    ) -> Option<io::Result<usize>> {
+        plain: impl Future<Output = io::Result<usize>>,
+    ) -> io::Result<usize> {
         loop {
-            match self.queue(msg)? {
-                Err(error) if is_would_block(&error) => match self.space().await {
+            match self.queue(msg) {
+                None => return plain.await,
+                Some(Err(error)) if is_would_block(&error) => {
+                    self.space().await?;
                     // Queueing costs no unit of the budget. A task that only sends yields here.
-                    Ok(()) => task::yield_now().await,
-                    Err(error) => return Some(Err(error)),
-                },
-                result => return Some(result),
+                    task::yield_now().await;
+                }
+                Some(result) => return result,
             }
         }
     }
 
-    /// The result of [`queue`](Self::queue) for a `poll_` function: waits for space if it is `WouldBlock`.
-    pub(crate) fn poll_queued(
+    /// The same for a `poll_` function.
+    pub(crate) fn poll_send(
         &self,
         cx: &mut Context<'_>,
-        queued: io::Result<usize>,
+        msg: &SendMsg<'_>,
+        plain: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        if queued.as_ref().is_err_and(is_would_block) {
-            ready!(self.socket.poll_send_ready(cx))?;
-            // There is space. A task that only sends yields here.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
+        match self.queue(msg) {
+            None => plain(cx),
+            Some(Err(error)) if is_would_block(&error) => {
+                ready!(self.socket.poll_send_ready(cx))?;
+                // There is space. A task that only sends yields here.
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Some(result) => Poll::Ready(result),
         }
-        Poll::Ready(queued)
     }
 
     /// Sends what is queued, as far as the kernel takes it without waiting.
-    pub(crate) fn flush_now(&self) -> Poll<()> {
-        self.flush(false)
-    }
-
-    /// The same, even if tokio remembers no space: its runtime may have ended, or not yet have seen the event.
-    pub(crate) fn flush_last(&self) -> Poll<()> {
-        self.flush(true)
-    }
-
-    fn flush(&self, asks: bool) -> Poll<()> {
-        match self.busy() {
-            Some(Busy { sends, offload, .. }) if !sends.is_empty() => {
-                sends.flush(&self.socket, offload, asks)
-            }
-            _ => Poll::Ready(()),
-        }
+    pub(crate) fn flush(&self) -> Poll<()> {
+        let Some(busy) = self.busy.get() else { return Poll::Ready(()) };
+        lock(&busy.sends).flush(&self.socket, &busy.offload)
     }
 
     /// Waits until the socket may have space.
@@ -274,56 +233,34 @@ impl Shared {
         Ok(())
     }
 
-    /// Ends what the handle began: its last datagrams are sent, as far as the kernel takes them without waiting, and the
-    /// descriptor is the handle's alone. A duplicate of it gets datagrams as they come again.
-    pub(crate) fn end(self: &Arc<Self>, owners: usize) {
-        let Some(busy) = self.busy().filter(|busy| busy.process == process::id()) else { return };
-        let _ = self.flush_last();
-        let _ = busy.offload.disable_gro(&self.socket);
-        let Some(flusher) = lock(&busy.flusher).take() else { return };
-        flusher.task.abort();
-        // On another thread it may be sending, which does not wait.
-        while Arc::strong_count(self) > owners {
-            thread::yield_now();
-        }
+    /// Starts a flusher, if this is a runtime. An ended one drops it at once, under the lock.
+    fn start_flusher(&self, sends: &mut Sends) -> bool {
+        let Ok(runtime) = Handle::try_current() else { return false };
+        let flusher = runtime.spawn(flush(self.me.clone()));
+        sends.flusher = Some(flusher.abort_handle());
+        true
     }
 
-    /// Wakes the flusher. Starts it if none runs in this runtime: another one may not be driven now.
-    fn wake_flusher(self: &Arc<Self>) {
-        let (Some(busy), Ok(current)) = (self.busy(), Handle::try_current()) else { return };
-        let (mut flusher, id) = (lock(&busy.flusher), current.id());
-        if let Some(Flusher { runtime, task, queued }) = &*flusher {
-            if *runtime == id && !task.is_finished() {
-                return queued.notify_one();
-            }
-            task.abort();
+    /// The flusher's turn. `Pending`: it needs another one.
+    fn flush_in_turn(&self) -> Poll<()> {
+        let Some(busy) = self.busy.get() else { return Poll::Ready(()) };
+        let mut sends = lock(&busy.sends);
+        let flushed = sends.flush(&self.socket, &busy.offload);
+        let is_another = |flusher: &AbortHandle| Some(flusher.id()) != task::try_id();
+        if sends.has_flusher() && sends.flusher.as_ref().is_some_and(is_another) {
+            return Poll::Ready(()); // A later one goes on.
         }
-        let queued = Arc::<Notify>::default();
-        let task = current.spawn(flush(Arc::downgrade(self), Arc::clone(&queued))).abort_handle();
-        *flusher = Some(Flusher { runtime: id, task, queued });
+        if flushed.is_ready() {
+            sends.flusher = None;
+        }
+        flushed
     }
 }
 
-impl Busy {
-    fn new(offload: OffloadState) -> Self {
-        Self {
-            offload,
-            sends: Sends::new(),
-            has_many: AtomicBool::new(false),
-            receiver: Mutex::default(),
-            flusher: Mutex::default(),
-            process: process::id(),
-        }
-    }
-}
-
-/// The flusher: sends what was queued, whenever it has its turn. An ended runtime drops it at once, under the lock. It does not
-/// wait for readiness, which would keep the descriptor open.
-async fn flush(shared: Weak<Shared>, queued: Arc<Notify>) {
-    while let Some(flushed) = shared.upgrade().map(|shared| shared.flush_now()) {
-        match flushed {
-            Poll::Pending => time::sleep(SLEEP).await,
-            Poll::Ready(()) => queued.notified().await,
-        }
+/// The flusher: sends what was queued, in its turn of the runtime. It does not wait for readiness, which would keep the
+/// descriptor open.
+async fn flush(shared: Weak<Shared>) {
+    while shared.upgrade().is_some_and(|shared| shared.flush_in_turn().is_pending()) {
+        time::sleep(SLEEP).await;
     }
 }

@@ -49,8 +49,10 @@ impl Flavor {
 pub fn ways(flavor: Flavor, sockets: usize) -> Vec<&'static str> {
     match flavor {
         Flavor::Blocking => vec!["std", "mmsg", "mmsg Offload"],
-        _ if sockets > 1 => vec!["tokio", "quinn-udp", "mmsg", "mmsg one batch", "mmsg Offload"],
-        _ => vec!["tokio", "quinn-udp", "mmsg", "mmsg Offload"],
+        _ if sockets > 1 => {
+            vec!["tokio", "mmsg-tokio", "quinn-udp", "mmsg", "mmsg one batch", "mmsg Offload"]
+        }
+        _ => vec!["tokio", "mmsg-tokio", "quinn-udp", "mmsg", "mmsg Offload"],
     }
 }
 
@@ -129,7 +131,8 @@ type Task = Pin<Box<dyn Future<Output = io::Result<Infallible>> + Send>>;
 pub fn task(way: &str, socket: UdpSocket, few: bool) -> Task {
     let slots = move |many| if few { FEW } else { many };
     match way {
-        "tokio" => Box::pin(by_tokio(socket)),
+        "tokio" => Box::pin(async { by_tokio(own(socket)?).await }),
+        "mmsg-tokio" => Box::pin(async { by_mmsg_tokio(own(socket)?.into()).await }),
         "quinn-udp" => Box::pin(by_quinn_udp(socket, slots(quinn_udp::BATCH_SIZE))),
         "mmsg" => {
             Box::pin(
@@ -150,14 +153,20 @@ fn own(socket: UdpSocket) -> io::Result<tokio::net::UdpSocket> {
     tokio::net::UdpSocket::from_std(socket)
 }
 
-async fn by_tokio(socket: UdpSocket) -> io::Result<Infallible> {
-    let socket = own(socket)?;
-    let mut buffer = vec![0; SLOT_LEN];
-    loop {
-        let (len, from) = socket.recv_from(&mut buffer).await?;
-        socket.send_to(&buffer[..len], from).await?;
-    }
+/// The same code on both types of socket.
+macro_rules! one_by_one {
+    ($name:ident, $socket:ty) => {
+        async fn $name(socket: $socket) -> io::Result<Infallible> {
+            let mut buffer = vec![0; SLOT_LEN];
+            loop {
+                let (len, from) = socket.recv_from(&mut buffer).await?;
+                socket.send_to(&buffer[..len], from).await?;
+            }
+        }
+    };
 }
+one_by_one!(by_tokio, tokio::net::UdpSocket);
+one_by_one!(by_mmsg_tokio, mmsg_tokio::UdpSocket);
 
 /// As quinn's runtime uses it.
 async fn by_quinn_udp(socket: UdpSocket, slots: usize) -> io::Result<Infallible> {

@@ -201,34 +201,12 @@ async fn an_error_of_the_socket_wakes_a_receive_and_a_sleeping_one_uses_no_cpu()
 }
 
 #[tokio::test]
-async fn what_is_left_is_handed_out_after_connect_and_keeps_into_std_from_working() {
+async fn what_is_left_is_handed_out_after_connect() {
     let (socket, client, _) = busy().await;
     arrive(&client, 3).await;
     assert_eq!(number(&socket).await, 0);
     socket.connect("127.0.0.1:9").await.expect("connecting only stores the peer");
     assert_eq!((number(&socket).await, number(&socket).await), (1, 2));
-
-    for leave in [true, false] {
-        let (socket, client, _) = busy().await;
-        arrive(&client, 3).await;
-        number(&socket).await;
-        if !leave {
-            receive(&socket, 2).await;
-        }
-        let socket = Arc::into_inner(socket).expect("the only handle");
-        match socket.into_std() {
-            Err(error) => assert_eq!((leave, error.kind()), (true, ErrorKind::WouldBlock)),
-            Ok(socket) => {
-                assert!(!leave);
-                // Plain receives find whole datagrams.
-                let std = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-                let to = socket.local_addr().expect("it is bound");
-                (0..3).for_each(|_| _ = std.send_to(b"data", to).expect("sent"));
-                settle();
-                (0..3).for_each(|_| assert_eq!(socket.recv(&mut [0; 64]).expect("there"), 4));
-            }
-        }
-    }
 }
 
 #[tokio::test]
@@ -290,7 +268,7 @@ async fn a_flood_leaves_other_tasks_their_turns() {
 }
 
 #[test]
-fn a_datagram_costs_no_allocation() {
+fn datagrams_cost_no_allocation_but_that_of_a_flusher_for_each_batch() {
     runtime(0).block_on(async {
         let (socket, client, _) = busy().await;
         let mut data = [0; 64];
@@ -305,7 +283,7 @@ fn a_datagram_costs_no_allocation() {
                     assert!(send.as_mut().poll(&mut cx).is_ready());
                 }
             });
-            assert!(round == 0 || counts.allocations == 0, "{counts:?}");
+            assert!(round == 0 || counts.allocations <= 4, "{counts:?}");
             receive(&socket, 100).await;
             socket.flush().await.expect("the runtime runs");
             (0..100).for_each(|_| _ = client.try_recv(&mut [0; 64]));

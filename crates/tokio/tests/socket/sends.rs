@@ -106,50 +106,32 @@ fn outside_of_a_task_the_last_answer_to_a_batch_sends_the_others() {
     }
 }
 
-/// Queued, too long for the queue, and again queued.
+/// Queued, too long for the queue, and again queued; with the address of the connected peer, and without.
 #[tokio::test]
 async fn datagrams_to_one_destination_keep_their_order() {
     let (socket, client, _) = busy().await;
-    for long in [31_999, 32_001, 60_000] {
+    let peer = client.local_addr().expect("it is bound");
+    socket.connect(peer).await.expect("connecting only stores the peer");
+    for (long, names_peer) in [(31_999, 1), (32_001, 1), (60_000, 2), (3, 3)] {
         arrive(&client, MANY).await;
-        let task = task::spawn({
-            let socket = socket.clone();
-            async move {
-                let from = receive(&socket, MANY).await;
-                for len in [1, 2, long, 3, 4] {
-                    assert_eq!(soon(socket.send_to(&vec![7; len], from)).await.expect("sent"), len);
-                }
+        let lens = [1, 2, long, 4, 5, 6, 7, 8];
+        let socket = socket.clone();
+        let task = task::spawn(async move {
+            receive(&socket, MANY).await;
+            for (index, len) in lens.into_iter().enumerate() {
+                let data = vec![7; len];
+                let sent = match index % names_peer {
+                    0 => soon(socket.send_to(&data, peer)).await,
+                    _ => soon(socket.send(&data)).await,
+                };
+                assert_eq!(sent.expect("queued or sent"), len);
             }
         });
         task.await.expect("it ends");
         let mut data = vec![0; 65_535];
-        for len in [1, 2, long, 3, 4] {
+        for len in lens {
             assert_eq!(soon(client.recv(&mut data)).await.expect("an answer"), len);
         }
-    }
-}
-
-#[tokio::test]
-async fn sends_with_and_without_the_peer_s_address_keep_their_order() {
-    let (socket, client, _) = busy().await;
-    let peer = client.local_addr().expect("it is bound");
-    socket.connect(peer).await.expect("connecting only stores the peer");
-    arrive(&client, MANY).await;
-    let task = task::spawn(async move {
-        receive(&socket, MANY).await;
-        for number in 0..20u8 {
-            let sent = match number % 3 {
-                0 => soon(socket.send(&[number])).await,
-                _ => soon(socket.send_to(&[number], peer)).await,
-            };
-            assert_eq!(sent.expect("queued or sent"), 1);
-        }
-    });
-    task.await.expect("it ends");
-    for number in 0..20 {
-        let mut data = [99];
-        soon(client.recv(&mut data)).await.expect("an answer");
-        assert_eq!(data, [number]);
     }
 }
 
@@ -178,6 +160,14 @@ async fn an_error_of_a_queued_datagram_comes_from_the_next_send_there_and_from_t
             assert!(socket.take_error().expect("an option").is_some());
             assert!(socket.take_error().expect("an option").is_none());
             soon(socket.send_to(b"last", from)).await.expect("queued");
+            // The errors of many destinations are counted, and some are kept.
+            for last in 0..200 {
+                soon(socket.send_to(b"lost", nowhere(last))).await.expect("queued");
+            }
+            soon(socket.flush()).await.expect("the runtime runs");
+            assert_eq!(socket.failed(), 202);
+            let kept = std::iter::from_fn(|| socket.take_error().expect("an option")).count();
+            assert_eq!(kept, 64);
         }
     });
     task.await.expect("it ends");
@@ -186,22 +176,6 @@ async fn an_error_of_a_queued_datagram_comes_from_the_next_send_there_and_from_t
         assert_eq!(soon(client.recv(&mut data)).await.expect("an answer"), 4);
         assert_eq!(&data[..4], expected);
     }
-    // The errors of many destinations are counted, and some are kept.
-    arrive(&client, MANY).await;
-    let task = task::spawn({
-        let socket = socket.clone();
-        async move {
-            receive(&socket, MANY).await;
-            for last in 0..200 {
-                soon(socket.send_to(b"lost", nowhere(last))).await.expect("queued");
-            }
-            soon(socket.flush()).await.expect("the runtime runs");
-        }
-    });
-    task.await.expect("it ends");
-    assert_eq!(socket.failed(), 202);
-    let kept = std::iter::from_fn(|| socket.take_error().expect("an option")).count();
-    assert_eq!(kept, 64);
 }
 
 /// Tasks send through a queue of two datagrams, by each call.

@@ -16,9 +16,9 @@ const SLOT_LEN: usize = 65_535;
 
 #[derive(Debug, Default)]
 pub(crate) struct Received {
+    pub(crate) stays_quiet: bool,
     /// Plain receives that found a datagram, since one found none.
     in_a_row: u32,
-    stays_quiet: bool,
     /// Without slots until there may be a burst.
     batch: RecvBatch,
     /// The message of the next datagram.
@@ -27,14 +27,9 @@ pub(crate) struct Received {
     offset: usize,
     /// Datagrams of the batches since the kernel had none.
     in_turn: usize,
-    is_drained: bool,
 }
 
 impl Received {
-    pub(crate) fn stay_quiet(&mut self) {
-        self.stays_quiet = true;
-    }
-
     /// Counts a plain receive.
     pub(crate) fn count(&mut self, found: bool) {
         self.in_a_row = if found { self.in_a_row.saturating_add(1) } else { 0 };
@@ -47,14 +42,16 @@ impl Received {
         }
         self.in_a_row = 0;
         if self.batch.slots() == 0 {
-            let batch = RecvBatch::try_new(SLOTS, SLOT_LEN);
-            self.stays_quiet = batch.is_err();
-            self.batch = batch.unwrap_or_default();
+            match RecvBatch::try_new(SLOTS, SLOT_LEN) {
+                Ok(batch) => self.batch = batch,
+                Err(_) => self.stays_quiet = true,
+            }
         }
         !self.stays_quiet
     }
 
-    /// Receives a batch in place of the last one, which must have been handed out. Returns the number of datagrams.
+    /// Receives a batch in place of the last one, which must have been handed out. Returns the number of datagrams since the
+    /// kernel had none: tasks may answer them after the last, small batch.
     ///
     /// tokio forgets that the socket is readable only while none of its datagrams is left here: if the kernel has none, or if
     /// `takes` says that the caller takes the only one. So whoever waits for readiness, by any call, finds what is left.
@@ -73,38 +70,20 @@ impl Received {
                 Some(offload) => offload.on(socket).recv_into(batch)?,
                 None => socket.batch_call(&mut |socket| socket.recv_into(batch))?,
             };
-            let datagrams = batch.datagram_count();
-            only = takes && datagrams == 1 && batch.drained() && !batch.truncated();
-            if messages == 0 || only {
-                Err(io::ErrorKind::WouldBlock.into())
-            } else {
-                Ok(datagrams)
-            }
+            only = takes && batch.datagram_count() == 1 && batch.drained() && !batch.truncated();
+            if messages == 0 || only { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
-        self.skip_truncated();
-        let result = if only { Ok(1) } else { result };
-        let before = if self.is_drained { 0 } else { self.in_turn };
-        self.in_turn = before + *result.as_ref().unwrap_or(&0);
-        self.is_drained = only || result.is_err();
-        result
-    }
-
-    /// Whether a datagram is left, or waits in the kernel of a socket with GRO.
-    pub(crate) fn has_more(&mut self, socket: &UdpSocket, offload: Option<&OffloadState>) -> bool {
-        if self.next().is_some() {
-            return true;
-        }
-        let Some(offload) = offload else { return false };
-        offload.on(socket).recv_into(&mut self.batch).is_ok_and(|messages| messages > 0)
-    }
-
-    /// Datagrams of the batches since the kernel had none. Tasks may answer them after the last, small batch.
-    pub(crate) fn in_turn(&self) -> usize {
-        self.in_turn
+        let count = self.in_turn + self.batch.datagram_count();
+        self.in_turn = if only || result.is_err() { 0 } else { count };
+        if only { Ok(count) } else { result.map(|()| count) }
     }
 
     /// The next datagram and its message.
-    pub(crate) fn next(&self) -> Option<(&[u8], Message<'_>)> {
+    pub(crate) fn next(&mut self) -> Option<(&[u8], Message<'_>)> {
+        // Slots hold any message. What is truncated is a coalesced message whose boundaries are unknown.
+        while self.batch.message(self.message).is_some_and(|message| message.truncated()) {
+            self.message += 1;
+        }
         let message = self.batch.message(self.message)?;
         let rest = &message.data()[self.offset..];
         let len =
@@ -118,14 +97,6 @@ impl Received {
         let end = self.batch.message(self.message).map_or(0, |message| message.data().len());
         if self.offset >= end {
             (self.message, self.offset) = (self.message + 1, 0);
-            self.skip_truncated();
-        }
-    }
-
-    /// Slots hold any message. What is truncated is a coalesced message whose boundaries are unknown.
-    fn skip_truncated(&mut self) {
-        while self.batch.message(self.message).is_some_and(|message| message.truncated()) {
-            self.message += 1;
         }
     }
 }

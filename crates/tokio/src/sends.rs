@@ -1,0 +1,116 @@
+//! The datagrams that wait to be sent as a batch, and the errors of those that were.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use mmsg::errors::PushError;
+use mmsg::offload::OffloadState;
+use mmsg::{BatchSocket, SendMsg, SendQueue};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+use tokio::task::{self, AbortHandle};
+
+use crate::sys;
+
+/// The number of destinations whose errors are kept.
+const MAX_ERRORS: usize = 64;
+/// The longest payload that is queued. No GSO batch holds two longer ones.
+const MAX_QUEUED: usize = 32_000;
+
+#[derive(Debug)]
+pub(crate) struct Sends {
+    pub(crate) queue: SendQueue,
+    /// The last error of each destination.
+    pub(crate) errors: BTreeMap<Option<SocketAddr>, io::Error>,
+    /// Queued datagrams that the kernel did not accept.
+    pub(crate) failed: u64,
+    /// Set while many datagrams came, whose answers are worth a batch: whether their runtime has one thread, and their task.
+    pub(crate) receiver: Option<(bool, Option<task::Id>)>,
+    /// The task that sends what is queued.
+    pub(crate) flusher: Option<AbortHandle>,
+}
+
+impl Sends {
+    pub(crate) fn new() -> Self {
+        Self {
+            queue: SendQueue::new(usize::MAX >> 1).grouped_by_dest(),
+            errors: BTreeMap::new(),
+            failed: 0,
+            receiver: None,
+            flusher: None,
+        }
+    }
+
+    /// Whether this task will probably send more datagrams before the flusher has its turn: any task of a runtime with one thread.
+    /// On several threads another one may run the flusher, at once, and waking it costs more than a batch saves, unless a loop
+    /// receives and answers.
+    pub(crate) fn will_follow(&self, task: Option<task::Id>) -> bool {
+        self.receiver.is_some_and(|(has_one_thread, receiver)| {
+            has_one_thread || task.is_some() && task == receiver
+        })
+    }
+
+    /// Whether a flusher will have its turn. It ends with its runtime.
+    pub(crate) fn has_flusher(&self) -> bool {
+        self.flusher.as_ref().is_some_and(|flusher| !flusher.is_finished())
+    }
+
+    /// Queues a datagram. An empty queue takes one beyond the bound. `TooLong`: it could not be in a GSO batch, or would not
+    /// stay in order, since the queue tells the socket's peer from the same address.
+    pub(crate) fn push(&mut self, msg: &SendMsg<'_>, bound: usize) -> Result<(), PushError> {
+        let front = self.queue.front();
+        let differs = front.is_some_and(|front| front.dest().is_none() != msg.dest().is_none());
+        if msg.len() > MAX_QUEUED || differs {
+            return Err(PushError::TooLong);
+        }
+        let bytes = self.queue.bytes().saturating_add(SendQueue::cost(msg));
+        if bytes > bound && front.is_some() {
+            return Err(PushError::Full);
+        }
+        self.queue.push(msg)
+    }
+
+    /// Sends what the kernel takes without waiting. `Pending`: some datagrams are left.
+    pub(crate) fn flush(&mut self, socket: &UdpSocket, offload: &OffloadState) -> Poll<()> {
+        let mut was_refused = false;
+        while !self.queue.is_empty() {
+            // The kernel is asked even if tokio remembers no space: its runtime may have ended, or not yet seen the event.
+            let mut call = || offload.on(socket).flush(&mut self.queue);
+            let mut sent = call();
+            if sent.as_ref().is_err_and(is_would_block) && !sys::STAYS_WRITABLE {
+                sent = socket.try_io(Interest::WRITABLE, call); // Again, so that tokio knows.
+            }
+            match sent {
+                Ok(_) => was_refused = false,
+                Err(error) if is_would_block(&error) => return Poll::Pending,
+                Err(error) => {
+                    // About the front, which the flush has chosen.
+                    let dest = self.queue.front().and_then(|msg| msg.dest());
+                    // A refusal is about an earlier datagram of a connected socket: this one was not sent.
+                    was_refused = error.kind() == ErrorKind::ConnectionRefused && !was_refused;
+                    if !was_refused {
+                        self.queue.discard_front();
+                        self.failed += 1;
+                    }
+                    if self.errors.len() == MAX_ERRORS {
+                        self.errors.pop_first();
+                    }
+                    self.errors.insert(dest, error);
+                }
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+/// Locks, also after a buffer of the program's has panicked.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn is_would_block(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::WouldBlock
+}
