@@ -236,7 +236,6 @@ pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> io::Result<R>) -> io::R
 #[cfg(test)]
 mod tests {
     use super::{Flags, MmsgBuf, SendMsg, sys};
-    use std::cell::RefCell;
     use std::net::UdpSocket;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -295,30 +294,5 @@ mod tests {
         let panicked = catch_unwind(AssertUnwindSafe(|| with(|_| panic!("expected"))));
         assert!(panicked.is_err());
         assert_eq!(with(|arena| arena.send.capacity()), 0);
-    }
-
-    #[test]
-    fn calls_work_while_the_thread_ends() {
-        struct AtExit(std::sync::mpsc::Sender<usize>);
-        impl Drop for AtExit {
-            fn drop(&mut self) {
-                let capacity = with(|arena| {
-                    grow(arena, 4);
-                    arena.send.capacity()
-                });
-                self.0.send(capacity).expect("the test waits for it");
-            }
-        }
-        thread_local!(static AT_EXIT: RefCell<Option<AtExit>> = const { RefCell::new(None) });
-        let (sender, receiver) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            // `AT_EXIT` is registered before the arenas, whose first use registers them. The platform decides which is
-            // dropped first.
-            AT_EXIT.set(Some(AtExit(sender)));
-            with(|arena| grow(arena, 1));
-        })
-        .join()
-        .expect("the thread ends");
-        assert_eq!(receiver.recv(), Ok(4));
     }
 }

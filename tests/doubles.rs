@@ -164,27 +164,6 @@ fn empty_buffers_keep_their_places() {
 }
 
 #[test]
-fn a_double_is_flushed_in_order_and_keeps_the_rest() {
-    let data = numbered(1_000, 8);
-    let mut queue = queue_of(msgs(&data));
-    let double = Double::default();
-    let mut done = 0;
-    for capacity in [1, 255, 256, 257, 31, 200] {
-        double.capacity.set(capacity);
-        assert_eq!(double.flush(&mut queue).expect("it has space"), capacity);
-        done += capacity;
-        assert_eq!((queue.len(), double.capacity.get()), (1_000 - done, 0));
-        if done < 1_000 {
-            assert!(would_block(double.flush(&mut queue)));
-        }
-    }
-    assert_eq!(double.sent.take(), data);
-    double.send_calls.set(0);
-    assert_eq!(double.flush(&mut queue).expect("nothing to do"), 0);
-    assert_eq!(double.send_calls.get(), 0, "an empty queue makes no call");
-}
-
-#[test]
 fn a_double_sends_each_and_reports_failures() {
     let mut data = numbered(100, 8);
     for index in [0, 1, 50, 99] {

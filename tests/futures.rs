@@ -13,9 +13,6 @@ mod reports;
 #[cfg(target_os = "linux")]
 #[path = "futures/stuck.rs"]
 mod stuck;
-#[cfg(target_os = "linux")]
-#[path = "common/veth.rs"]
-mod veth;
 
 #[cfg(target_os = "linux")]
 use futures::{adopted, once, udp};

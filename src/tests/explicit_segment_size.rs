@@ -22,6 +22,16 @@ fn pieces(data: &[u8]) -> Vec<Vec<u8>> {
     data.chunks(SIZE.into()).map(<[u8]>::to_vec).collect()
 }
 
+/// A control message with this size.
+fn segment_size(size: u16) -> ControlBuf {
+    let mut control = ControlBuf::new();
+    let (level, kind) = crate::sys::numbers::SEGMENT.expect("Linux has it");
+    let (short, long) = (size.to_ne_bytes(), u32::from(size).to_ne_bytes());
+    let size = if crate::sys::numbers::SEGMENT_LEN == 2 { &short[..] } else { &long };
+    control.push(level, kind, size).unwrap();
+    control
+}
+
 #[test]
 fn a_message_whose_segment_size_is_rejected_is_segmented_in_user_space() {
     let Some(net) = Net::new() else { return };
@@ -112,11 +122,7 @@ fn odd_segment_sizes_mean_the_same_with_gso_and_without() {
 fn a_segment_size_among_raw_control_messages_is_heeded() {
     let Some(net) = Net::new() else { return };
     let data = data();
-    let mut control = ControlBuf::new();
-    let (level, kind) = crate::sys::numbers::SEGMENT.expect("Linux has it");
-    let (short, long) = (SIZE.to_ne_bytes(), u32::from(SIZE).to_ne_bytes());
-    let size = if crate::sys::numbers::SEGMENT_LEN == 2 { &short[..] } else { &long };
-    control.push(level, kind, size).unwrap();
+    let control = segment_size(SIZE);
     let msgs = [SendMsg::to(net.to(0), &data).with_control(&control); 2];
     fault::script([]);
     assert_eq!(net.near.send_batch(&msgs).unwrap(), 2);
@@ -187,11 +193,7 @@ fn what_gso_does_not_carry_is_refused_with_gso_and_without() {
 fn a_segment_size_that_is_set_twice_is_an_error_on_every_socket() {
     let Some(net) = Net::new() else { return };
     let data = data();
-    let mut control = ControlBuf::new();
-    let (level, kind) = crate::sys::numbers::SEGMENT.expect("Linux has it");
-    let (short, long) = (1u16.to_ne_bytes(), 1u32.to_ne_bytes());
-    let size = if crate::sys::numbers::SEGMENT_LEN == 2 { &short[..] } else { &long };
-    control.push(level, kind, size).unwrap();
+    let control = segment_size(1);
     for size in [3, 35, 100] {
         let msg = SendMsg::to(net.to(0), &data).with_segment_size(size).with_control(&control);
         let plain = net.near.get_ref().send_batch(&[msg]).unwrap_err();

@@ -34,8 +34,6 @@ mod model;
 mod tos;
 // Other systems take no destination on a connected socket.
 #[cfg(all(test, linux_like))]
-mod fields;
-#[cfg(all(test, linux_like))]
 mod v4_rules;
 
 use std::io::{self, IoSliceMut};

@@ -3,24 +3,18 @@
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
-use crate::common::{repetitions, skip, sockets};
-use crate::counting::{Counts, counted};
+use crate::common::{skip, sockets};
 use crate::seccomp::{SENDMMSG_IS_A_LOOP, SENDMSG, deny};
-use crate::way::Way;
+use crate::way::{calls, exchange};
 use crate::{use_backend, without_allocating};
 use mmsg::offload::GsoStatus;
-use mmsg::{Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
+use mmsg::{Backend, BatchSocket, Ecn, Offload, RecvBatch, SendMsg};
 
 /// Messages in a batch.
 const BATCH: usize = 60;
 /// Longer than payloads that the crate copies together.
 const LONG: usize = 300;
 const SHORT: usize = 100;
-
-/// Number of calls on each backend, direct and through `dyn`.
-fn calls() -> usize {
-    repetitions(1_000, 300)
-}
 
 /// Runs of long and short messages, with and without options, and a few single ones: several GSO batches.
 fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> Vec<SendMsg<'a>> {
@@ -37,59 +31,6 @@ fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> 
         }
     };
     (0..BATCH).map(one).collect()
-}
-
-/// Receives with both kinds of calls and, with `check`, checks all messages.
-struct Receiver<'a> {
-    msgs: Vec<RecvMsg<'a>>,
-    batch: RecvBatch,
-}
-
-impl Receiver<'_> {
-    fn take<S: BatchSocket + ?Sized>(&mut self, socket: &S, count: usize, into: bool, check: bool) {
-        let mut taken = 0;
-        while taken < count {
-            let ((result, datagrams), counts) = counted(|| {
-                if into {
-                    let result = socket.recv_into(&mut self.batch);
-                    // Reading the datagrams must not allocate either.
-                    let whole = self.batch.iter().filter(|d| !d.truncated() && d.addr().is_some());
-                    (result, whole.count())
-                } else {
-                    let result = socket.recv_batch(&mut self.msgs);
-                    let new = *result.as_ref().unwrap_or(&0);
-                    (
-                        result,
-                        self.msgs[..new].iter().map(|msg| msg.message().datagrams().count()).sum(),
-                    )
-                }
-            });
-            assert!(!check || counts == Counts::NONE, "a receive allocates, into: {into}");
-            result.expect("it was sent");
-            taken += datagrams;
-        }
-        assert_eq!(taken, count, "more came than were sent");
-    }
-}
-
-/// Sends in every way, after a warm-up.
-fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, msgs: &[SendMsg<'_>]) {
-    let mut memory = vec![vec![0; 65_535]; 8];
-    let mut receiver = Receiver {
-        msgs: memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect(),
-        batch: RecvBatch::for_gro(8),
-    };
-    let mut queue = SendQueue::new(1 << 20);
-    for way in Way::ALL {
-        // Two rounds for each kind of receive, because a queue has two stages that alternate.
-        for i in 0..calls() / 4 + 4 {
-            let (sent, counts) = counted(|| way.send(near, msgs, &mut queue));
-            assert!(i < 4 || counts == Counts::NONE, "{way:?} allocates");
-            let sent = sent.expect("loopback takes it");
-            assert_eq!(sent, msgs.len());
-            receiver.take(far, sent, i % 2 == 0, i >= 4);
-        }
-    }
 }
 
 fn offload(socket: UdpSocket) -> Offload<UdpSocket> {
@@ -111,8 +52,9 @@ fn calls_through_offload_allocate_nothing() {
         let (near, far) = (offload(sockets::udp4()), offload(sockets::udp4()));
         let parts = [IoSlice::new(&payload[..20]), IoSlice::new(&payload[30..LONG])];
         let msgs = messages(sockets::addr(far.get_ref()), &payload, &parts);
-        exchange(&near, &far, &msgs);
-        exchange::<dyn BatchSocket>(&near, &far, &msgs);
+        let sizes = vec![BATCH; calls() / 4];
+        exchange(&near, &far, &msgs, &sizes, (8, 65_535));
+        exchange::<dyn BatchSocket>(&near, &far, &msgs, &sizes, (8, 65_535));
         let (sent, received) = (near.state().counters(), far.state().counters());
         assert_eq!(sent.sent, received.received);
         if near.state().gso() && far.state().gro() {
@@ -155,20 +97,6 @@ fn sending_again_without_gso_allocates_nothing() {
         }
     });
     assert_eq!(near.state().counters().sent_batches, 0);
-}
-
-#[test]
-fn an_empty_socket_with_offload_allocates_nothing() {
-    let far = offload(sockets::udp4());
-    far.get_ref().set_nonblocking(true).expect("an open socket");
-    let mut batch = RecvBatch::for_gro(8);
-    on_both_backends(|| {
-        assert!(crate::common::would_block(far.recv_into(&mut batch)));
-        for _ in 0..calls() {
-            let result = without_allocating("recv_into", || far.recv_into(&mut batch));
-            assert!(crate::common::would_block(result));
-        }
-    });
 }
 
 /// The filter rejects `sendmsg`, which sends the only GSO batch of a call, but not `sendmmsg`, which sends its

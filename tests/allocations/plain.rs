@@ -3,26 +3,22 @@
 use std::hint::black_box;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 #[cfg(unix)]
 use std::os::unix::net::UnixDatagram;
 use std::time::Instant;
 
-use crate::common::{BACKENDS, is_emulated, repetitions, sockets};
+use crate::common::{BACKENDS, is_emulated, sockets};
 use crate::counting::{Counts, counted};
-use crate::way::Way;
+use crate::way::{Way, calls, exchange};
 use crate::{use_backend, without_allocating};
 use mmsg::control::ControlBuf;
 use mmsg::{
-    Ancillary, BatchSocket, BatchSocketExt, Flags, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue,
+    Ancillary, BatchSocket, BatchSocketExt, Flags, MmsgBuf, Offload, RecvBatch, RecvMsg, SendMsg,
+    SendQueue,
 };
 
 const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
-
-/// Number of calls of each kind: on each backend, for each family, direct and through `dyn`.
-fn calls() -> usize {
-    repetitions(1_000, 300)
-}
 
 /// The largest batch size.
 fn max_batch() -> usize {
@@ -37,84 +33,16 @@ fn sizes(max: usize) -> impl Iterator<Item = usize> {
     large.chain(small).collect::<Vec<_>>().into_iter().cycle()
 }
 
-/// Receives with both kinds of calls.
-struct Receiver<'a> {
-    msgs: Vec<RecvMsg<'a>>,
-    batch: RecvBatch,
-    /// The number of calls of each kind.
-    calls: [usize; 2],
-}
-
-impl<'a> Receiver<'a> {
-    fn new(memory: &'a mut [[u8; 16]]) -> Self {
-        let msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
-        Self { batch: RecvBatch::new(msgs.len(), 16), msgs, calls: [0; 2] }
-    }
-
-    /// Receives `count` messages; with `check`, the calls must not allocate.
-    fn take<S: BatchSocket + ?Sized>(&mut self, socket: &S, count: usize, into: bool, check: bool) {
-        let mut taken = 0;
-        while taken < count {
-            self.calls[usize::from(into)] += 1;
-            let (result, counts) = counted(|| match into {
-                false => socket.recv_batch(&mut self.msgs[..count - taken]),
-                true => socket.recv_into(&mut self.batch),
-            });
-            assert!(!check || counts == Counts::NONE, "a receive allocates, into: {into}");
-            let new = result.expect("it was sent");
-            // Reading the address must not allocate either.
-            let read = |len: usize, addr: Option<SocketAddr>| {
-                assert_eq!((len, addr.is_some()), (PAYLOAD.len(), true));
-            };
-            if into {
-                self.batch.iter().for_each(|datagram| read(datagram.len(), datagram.addr()));
-            } else {
-                self.msgs[..new]
-                    .iter()
-                    .for_each(|msg| read(msg.message().len(), msg.message().addr()));
-            }
-            taken += new;
-        }
-    }
-}
-
-/// Sends batches from `near` to `far` in every way, after a warm-up with the largest.
-fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, max: usize) {
-    let msgs = vec![SendMsg::to(to, &PAYLOAD); max];
-    let mut memory = vec![[0; 16]; max];
-    let mut receiver = Receiver::new(&mut memory);
-    let mut queue = SendQueue::new(1 << 20);
-    for way in Way::ALL {
-        // Two rounds for each kind of receive, because a queue has two stages that alternate.
-        for i in 0..4 {
-            let sent = way.send(near, &msgs, &mut queue).expect("loopback takes it");
-            receiver.take(far, sent, i % 2 == 0, false);
-        }
-        receiver.calls = [0; 2];
-        for (i, size) in sizes(max).take(calls()).enumerate() {
-            let what = match way {
-                Way::Batch => "send_batch",
-                Way::Each => "send_each",
-                Way::Flush => "push and flush",
-                Way::FlushWritten => "push_with and flush",
-            };
-            let sent = without_allocating(what, || way.send(near, &msgs[..size], &mut queue));
-            assert_eq!(sent.expect("loopback takes it"), size);
-            receiver.take(far, size, i % 2 == 0, true);
-        }
-        assert!(receiver.calls.iter().all(|made| *made >= calls() / 2), "{:?}", receiver.calls);
-    }
-}
-
 /// On both backends, direct and through `&dyn BatchSocket`.
 fn exchange_on(near: &UdpSocket, far: &UdpSocket) {
     let enough = sockets::has_space_for(far, max_batch(), "batches of more than 128 messages");
     let max = if enough { max_batch() } else { 128 };
+    let (msgs, sizes) = (vec![SendMsg::to(sockets::addr(far), &PAYLOAD); max], sizes(max));
+    let sizes: Vec<_> = sizes.take(calls()).collect();
     for backend in BACKENDS {
         let _turn = use_backend(*backend);
-        exchange(near, far, sockets::addr(far), max);
-        let (near, far): (&dyn BatchSocket, _) = (near, far);
-        exchange::<dyn BatchSocket>(near, far, sockets::addr(far), max);
+        exchange(near, far, &msgs, &sizes, (max, 16));
+        exchange::<dyn BatchSocket>(near, far, &msgs, &sizes, (max, 16));
     }
 }
 
@@ -130,9 +58,10 @@ fn an_empty_socket_allocates_nothing() {
     let mut memory = [[0; 16]; 8];
     let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
     let mut batch = RecvBatch::new(8, 16);
+    let offload = Offload::builder().gro(false).build(&socket).expect("a UDP socket");
     for backend in BACKENDS {
         let _turn = use_backend(*backend);
-        for socket in [&socket as &dyn BatchSocket, &&socket] {
+        for socket in [&socket as &dyn BatchSocket, &&socket, &offload] {
             assert!(crate::common::would_block(socket.recv_batch(&mut msgs)));
             for _ in 0..calls() {
                 let result = without_allocating("recv_batch", || socket.recv_batch(&mut msgs));

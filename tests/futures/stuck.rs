@@ -1,30 +1,26 @@
 //! Full sockets that tokio always considers writable: after an ICMP error, a send timestamp or "connection reset".
 //! Sends on them sleep until there is space.
 
-use std::fs;
 use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
-use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use mmsg::error_queue::{Report, drain_errors};
-use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, SendMsg, SendQueue, SendWaiter};
+use mmsg::{AsyncBatchSocket, RecvBatch, SendMsg, SendQueue, SendWaiter};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 
+use super::adopted;
 use super::cpu::{Clocks, RUNTIMES, WATCHED, run};
-use super::{adopted, once};
 use crate::common::{TIME_LIMIT, queue_of};
-use crate::veth::{DEVICE, FAR, NEAR, ip, with_far_end};
 
 /// The messages sent on a full socket.
 const MSGS: [SendMsg<'static>; 3] = [SendMsg::new(b"a"), SendMsg::new(b"b"), SendMsg::new(b"c")];
@@ -181,33 +177,6 @@ fn a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
     }
 }
 
-/// The number of this thread's open descriptors.
-fn descriptors() -> usize {
-    fs::read_dir("/proc/thread-self/fd").expect("Linux has it").count()
-}
-
-#[test]
-fn a_sender_that_sleeps_leaves_nothing_when_dropped() {
-    // Other tests open and close descriptors meanwhile, so this thread gets a descriptor table of its own.
-    let test = || {
-        // SAFETY: it takes no pointers.
-        assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0, "it takes no privilege");
-        run(0, async |_| {
-            let (near, far) = stuck().await;
-            let (full, before) = (fill(&near), descriptors());
-            for kind in (0..KINDS).cycle().take(200) {
-                let mut send = Box::pin(send(&near, kind));
-                assert!(once(send.as_mut()).await.is_none(), "it is full");
-                assert_eq!(descriptors(), before, "a future that waits has one");
-            }
-            assert_eq!(descriptors(), before);
-            drain(&far, full);
-            send(&near, 0).await;
-        });
-    };
-    std::thread::scope(|scope| scope.spawn(test).join().expect("it does not panic"));
-}
-
 #[test]
 fn tasks_that_wait_in_both_directions_are_all_woken() {
     const TASKS: usize = 8;
@@ -263,48 +232,6 @@ fn tasks_that_wait_in_both_directions_are_all_woken() {
             for receiver in receivers {
                 assert_eq!(receiver.await.expect("it does not panic"), 1);
             }
-        });
-    }
-}
-
-/// An address that no host has: datagrams stay in the send buffer while the kernel looks for the neighbour.
-const ABSENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
-
-/// epoll always reports a socket with an undrained error queue as ready, and each datagram that leaves adds a
-/// timestamp to the queue.
-#[test]
-fn a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable() {
-    let name = "a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable";
-    for workers in RUNTIMES {
-        with_far_end(name, |_far| {
-            // Seconds until the system gives up looking for the neighbour.
-            let tries = format!("/proc/sys/net/ipv4/neigh/{DEVICE}/mcast_solicit");
-            fs::write(tries, "1000").expect("it is this namespace's own");
-            run(workers, async |clocks| {
-                let socket = std::net::UdpSocket::bind((NEAR, 0)).expect("its address");
-                let socket = adopted(socket);
-                SockRef::from(&socket).set_send_buffer_size(1).expect("the least there is");
-                let asked = Ancillary::ERRORS | Ancillary::SEND_TIMESTAMP;
-                assert_eq!(asked.enable(&socket).expect("a UDP socket"), asked);
-                socket.send_to(b"stamped", (FAR, 9)).await.expect("the far end takes it");
-                socket.ready(Interest::ERROR).await.expect("it is reported");
-
-                let to = (ABSENT, 9).into();
-                let data = vec![1; 1_000];
-                let msgs = vec![SendMsg::to(to, &data); 50];
-                let no_error = |index, error| panic!("message {index}: {error}");
-                let mut send = pin!(socket.send_each(msgs, no_error));
-                tokio::select! {
-                    biased;
-                    _ = send.as_mut() => panic!("it is full"),
-                    () = clocks.assert_asleep_for(WATCHED) => {}
-                }
-                ip(&format!("neigh replace {ABSENT} lladdr 02:00:00:00:00:03 dev {DEVICE}"))
-                    .expect("it is found");
-                send.await.expect("there is space again");
-                let stamps = drain_errors(&socket, &mut [Report::EMPTY; 16]);
-                assert!(stamps.expect("Linux has an error queue") > 0);
-            });
         });
     }
 }

@@ -57,24 +57,33 @@ fn buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
             check_rejected(receiver.recv_batch(&mut recv_msgs(&mut memory)[short..=short]));
         }
     }
+    let receive = |memory: &mut [Vec<u8>]| {
+        let mut buffers: Vec<_> = memory.iter_mut().map(|part| IoSliceMut::new(part)).collect();
+        let mut datagrams = Vec::new();
+        let result = receiver.recv_slices(&mut buffers, &mut |_, message| {
+            assert_eq!(message.meta().segment_size, Some(1_200));
+            assert!(message.addr() == Some(addr(sender.get_ref())) && !message.truncated());
+            datagrams.extend(message.datagrams().map(|datagram| datagram.data().to_vec()));
+        });
+        result.map(|count| (count, datagrams))
+    };
+    let mut memory = memory(3, NEEDED);
+    memory[1].pop();
+    check_rejected(receive(&mut memory).map(|(count, _)| count));
     // A message in several buffers could not be split.
     let mut parts = [vec![0; 2], vec![0; NEEDED]];
     let mut buffers = parts.each_mut().map(|part| IoSliceMut::new(part));
     check_rejected(receiver.recv_batch(&mut [RecvMsg::scatter(&mut buffers)]));
     assert_eq!(receiver.state().counters().received, 0);
 
+    memory[1].push(0);
+    let (count, datagrams) = receive(&mut memory).expect("they are there");
+    assert_eq!(datagrams, sent);
+    let counters = receiver.state().counters();
+    assert_eq!((counters.received, counters.received_bytes), (40, 48_000));
+    assert_eq!((counters.received_coalesced, counters.truncated), (count as u64, 0));
+    send(&sender, to, &sent);
     check_received(&receiver, &mut RecvBatch::new(64, NEEDED), &sent);
-}
-
-#[test]
-fn without_gro_short_buffers_are_accepted() {
-    let name = "without_gro_short_buffers_are_accepted";
-    let Some((sender, receiver, to)) = pair(name) else { return };
-    assert_eq!(receiver.recv_batch(&mut []).expect("no call"), 0);
-    receiver.state().disable_gro(receiver.get_ref()).expect("a UDP socket");
-    assert!(!receiver.state().gro());
-    send(&sender, to, &[b"data".to_vec()]);
-    assert_eq!(receiver.recv_into(&mut RecvBatch::new(1, 1_500)).expect("it is there"), 1);
 }
 
 /// Receives as many datagrams as were sent and compares them.
@@ -108,56 +117,6 @@ fn a_queued_message_arrives_whole_after_gro_is_turned_off() {
     let receiver = Offload::builder().gro(false).build(other).expect("a UDP socket");
     send(&sender, to, &sent);
     check_received(&receiver, &mut RecvBatch::new(64, 1_500), &sent);
-}
-
-/// An `Offload` only knows about GRO that it turned on itself.
-#[test]
-fn a_short_buffer_shows_its_loss_if_others_turned_gro_on() {
-    let name = "a_short_buffer_shows_its_loss_if_others_turned_gro_on";
-    let Some((sender, receiver, to)) = pair(name) else { return };
-    let sent = numbered(40, 1_000);
-    receiver.state().disable_gro(receiver.get_ref()).expect("a UDP socket");
-    let other = receiver.get_ref().try_clone().expect("a second descriptor");
-    set_option(&other, SOL_UDP, UDP_GRO, 1).expect("a UDP socket");
-    send(&sender, to, &sent);
-    let mut batch = RecvBatch::new(64, 1_500);
-    assert_eq!(receiver.recv_into(&mut batch).expect("it is there"), 1);
-    let datagrams: Vec<_> = batch.iter().map(|d| (d.data().to_vec(), d.truncated())).collect();
-    let cut = (sent[1][..500].to_vec(), true);
-    assert_eq!(datagrams, [(sent[0].clone(), false), cut]);
-    assert!(batch.truncated() && receiver.state().counters().truncated == 1);
-    send(&sender, to, &sent);
-    check_received(&receiver, &mut RecvBatch::for_gro(64), &sent);
-    receiver.state().disable_gro(receiver.get_ref()).expect("a UDP socket");
-    send(&sender, to, &sent);
-    check_received(&receiver, &mut batch, &sent);
-}
-
-#[test]
-fn slices_too_short_for_gro_are_rejected_and_nothing_is_lost() {
-    let name = "slices_too_short_for_gro_are_rejected_and_nothing_is_lost";
-    let Some((sender, receiver, to)) = pair(name) else { return };
-    let sent = numbered(40, 1_200);
-    send(&sender, to, &sent);
-    let mut memory = memory(3, NEEDED);
-    memory[1].pop();
-    let receive = |memory: &mut [Vec<u8>]| {
-        let mut buffers: Vec<_> = memory.iter_mut().map(|part| IoSliceMut::new(part)).collect();
-        let mut datagrams = Vec::new();
-        let result = receiver.recv_slices(&mut buffers, &mut |_, message| {
-            assert_eq!(message.meta().segment_size, Some(1_200));
-            assert!(message.addr() == Some(addr(sender.get_ref())) && !message.truncated());
-            datagrams.extend(message.datagrams().map(|datagram| datagram.data().to_vec()));
-        });
-        result.map(|count| (count, datagrams))
-    };
-    check_rejected(receive(&mut memory).map(|(count, _)| count));
-    memory[1].push(0);
-    let (count, datagrams) = receive(&mut memory).expect("they are there");
-    assert_eq!(datagrams, sent);
-    let counters = receiver.state().counters();
-    assert_eq!((counters.received, counters.received_bytes), (40, 48_000));
-    assert_eq!((counters.received_coalesced, counters.truncated), (count as u64, 0));
 }
 
 /// A program may offer more messages than a call takes. The others must cost nothing, not even a check of their

@@ -40,26 +40,6 @@ fn a_lent_socket_sends_gso_batches_by_any_descriptor() {
     assert_eq!(payloads(&far, 9), data[..9]);
 }
 
-#[test]
-fn threads_share_a_state_and_lend_the_socket() {
-    const THREADS: usize = 4;
-    let (near, far) = connected();
-    let state = state_of(&near);
-    let data = numbered(64, 20);
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
-                assert_eq!(state.on(&near).send_batch(&msgs).expect("loopback takes it"), 64);
-            });
-        }
-    });
-    let mut got = payloads(&far, 64 * THREADS);
-    got.sort();
-    assert!(got.chunks(THREADS).zip(&data).all(|(same, data)| same.iter().all(|got| got == data)));
-    assert_eq!(state.counters().sent, 64 * THREADS as u64);
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn an_offload_lends_its_descriptor() {

@@ -18,7 +18,6 @@ mod scatter;
 #[cfg(unix)]
 mod signals;
 mod sizes;
-mod slices;
 mod threads;
 mod uninit;
 #[cfg(unix)]
@@ -44,8 +43,6 @@ mod rejections;
 mod sessions;
 #[cfg(target_os = "linux")]
 mod unix_dests;
-#[cfg(target_os = "linux")]
-mod unix_edges;
 
 #[test]
 fn the_backend_of_this_binary_is_in_use() {

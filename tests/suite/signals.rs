@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
 
 use super::until::in_time;
-use crate::common::recv::RECEIVES;
 use crate::common::sockets::{addr, udp4, unix_pair};
 use crate::common::threads::Call;
 use crate::common::{no_failure, queue_of};
@@ -29,32 +28,15 @@ fn handle_signals() {
     });
 }
 
-fn interrupt<R: Send + 'static>(call: &Call<R>) {
+pub(super) fn interrupt<R: Send + 'static>(call: &Call<R>) {
+    handle_signals();
     // SAFETY: the thread has not been joined, so its handle is valid.
     assert_eq!(unsafe { libc::pthread_kill(call.pthread() as libc::pthread_t, libc::SIGUSR1) }, 0);
-}
-
-#[test]
-fn a_signal_does_not_end_a_receive() {
-    handle_signals();
-    for receive in RECEIVES {
-        let socket = udp4();
-        socket.set_read_timeout(None).expect("no timeout");
-        let to = addr(&socket);
-        let own = socket.try_clone().expect("a second descriptor");
-        let receiver = Call::blocked(move || receive(&own));
-        for _ in 0..3 {
-            interrupt(&receiver);
-        }
-        socket.send_to(b"after the signal", to).expect("it is taken");
-        assert_eq!(receiver.result().expect("one is there"), [b"after the signal"]);
-    }
 }
 
 /// Signals come all the time, and each ends a system call.
 #[test]
 fn a_deadline_is_kept_under_signals() {
-    handle_signals();
     for waiting in [0, 1, 3] {
         in_time(|| {
             let socket = udp4();
@@ -99,7 +81,6 @@ fn check_pieces(came: impl Iterator<Item = Vec<u8>>) {
 
 #[test]
 fn a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
-    handle_signals();
     let data: Vec<u8> = (0..PIECES as u32).flat_map(u32::to_be_bytes).collect();
     for send in SENDS_OF_ONE {
         let (near, far) = unix_pair();

@@ -1,39 +1,71 @@
-//! Datagrams to addresses of Unix sockets.
+//! Datagrams to addresses of Unix sockets, and answers to each address that a peer may have.
 
+use std::ffi::OsStr;
 use std::io::{ErrorKind, IoSlice};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::path::Path;
+use std::mem;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixDatagram;
 
 use mmsg::errors::PushError;
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue, UnixAddr};
 
 use super::unix_sources::Folder;
+use crate::common::linux::in_namespace;
 use crate::common::sockets::{addr, udp4};
 use crate::common::{choose_backend, no_failure};
 
-/// A server and three peers: with a short path, the longest path and an abstract name.
+/// A socket bound to these bytes after the family; a zero begins an abstract name. std rejects some of these addresses.
+fn bound(path: &[u8]) -> UnixDatagram {
+    let socket = UnixDatagram::unbound().expect("a socket");
+    // The second, zeroed address is for valgrind, which reads a path up to a zero.
+    // SAFETY: all zeros are a valid `sockaddr_un`.
+    let mut addr: [libc::sockaddr_un; 2] = unsafe { mem::zeroed() };
+    addr[0].sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (to, byte) in addr[0].sun_path.iter_mut().zip(path) {
+        *to = *byte as libc::c_char;
+    }
+    let len = (mem::offset_of!(libc::sockaddr_un, sun_path) + path.len()) as libc::socklen_t;
+    // SAFETY: `addr` outlives the call and has at least `len` bytes.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), len) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    socket
+}
+
+fn unix_addr(path: &[u8]) -> UnixAddr<'_> {
+    match path {
+        [0, name @ ..] => UnixAddr::Abstract(name),
+        _ => UnixAddr::Path(OsStr::from_bytes(path).as_ref()),
+    }
+}
+
+/// A server and peers with a short path, with std's longest, with one that fills its memory, and with an abstract name.
 struct Net {
     server: UnixDatagram,
-    peers: [UnixDatagram; 3],
+    peers: Vec<UnixDatagram>,
+    names: Vec<Vec<u8>>,
     _folder: Folder,
 }
 
 impl Net {
     fn new(name: &str) -> Self {
+        let of_one = format!("\0mmsg-{name}-{}-{:?}", std::process::id(), crate::BACKEND);
+        Self::with(name, of_one.into_bytes())
+    }
+
+    fn with(name: &str, abstract_name: Vec<u8>) -> Self {
         choose_backend();
         let folder = Folder::new(name);
         let path = folder.path("s", 0);
         let server = UnixDatagram::bind(&path).expect("a path of our own");
-        let bind = |path: &Path| UnixDatagram::bind(path).expect("a path of our own");
-        let name = format!("mmsg-{name}-{}-{:?}", std::process::id(), crate::BACKEND);
-        let name = SocketAddr::from_abstract_name(name).expect("it is short");
-        let named = UnixDatagram::bind_addr(&name).expect("a name of our own");
-        let peers = [bind(&folder.path("p", 0)), bind(&folder.path("long", 107)), named];
+        let paths = [("p", 0), ("long", 107), ("longest", 108)];
+        let paths = paths.map(|(name, len)| folder.path(name, len).into_os_string().into_vec());
+        let names: Vec<_> = paths.into_iter().chain([abstract_name]).collect();
+        let peers: Vec<_> = names.iter().map(|name| bound(name)).collect();
         for peer in &peers {
             peer.connect(&path).expect("the server is there");
         }
-        Self { server, peers, _folder: folder }
+        Self { server, peers, names, _folder: folder }
     }
 
     /// Each peer sends two questions.
@@ -62,34 +94,46 @@ fn answers<'b>(batch: &'b RecvBatch) -> impl Iterator<Item = SendMsg<'b>> {
     batch.iter().filter_map(|datagram| datagram.reply(datagram.data()))
 }
 
-/// As datagrams, as messages and in place.
+/// As datagrams, as messages, in place, and by the peers' names.
 fn answer_every_way(socket: &dyn BatchSocket, net: &Net) {
-    let mut batch = RecvBatch::new(8, 100);
-    for way in 0..3 {
+    let mut batch = RecvBatch::new(9, 100);
+    for way in 0..4 {
         net.ask();
-        assert_eq!(socket.recv_into(&mut batch).expect("six are there"), 6);
+        assert_eq!(socket.recv_into(&mut batch).expect("eight are there"), 8);
+        let names = net.names.iter().cycle().map(|name| unix_addr(name)).take(8);
+        assert!(batch.iter().map(|datagram| datagram.unix_addr()).eq(names.clone().map(Some)));
         let sent = match way {
             0 => socket.send_batch(&answers(&batch).collect::<Vec<_>>()),
             1 => {
                 let replies = batch.messages().filter_map(|msg| msg.reply(msg.data()));
                 socket.send_each(replies, no_failure)
             }
-            _ => {
+            2 => {
                 let datagrams = batch.iter_mut().map(|datagram| datagram.into_datagram());
                 socket.send_each(datagrams.filter_map(|d| d.reply(d.data())), no_failure)
             }
+            _ => {
+                socket.send_each(names.map(|name| SendMsg::to_unix(name, b"question")), no_failure)
+            }
         };
-        assert_eq!(sent.expect("they are taken"), 6, "way {way}");
+        assert_eq!(sent.expect("they are taken"), 8, "way {way}");
         net.check();
     }
 }
 
+fn answer_on_both(net: &Net) {
+    answer_every_way(&net.server, net);
+    let server = net.server.try_clone().expect("a descriptor");
+    answer_every_way(&Offload::new(server).expect("a socket"), net);
+}
+
 #[test]
 fn a_unix_server_answers_every_named_peer() {
-    let net = Net::new("dests");
-    answer_every_way(&net.server, &net);
-    let server = net.server.try_clone().expect("a descriptor");
-    answer_every_way(&Offload::new(server).expect("a socket"), &net);
+    answer_on_both(&Net::new("dests"));
+    // Only one socket of a network namespace can have an abstract name without bytes.
+    in_namespace("a_unix_server_answers_every_named_peer", || {
+        answer_on_both(&Net::with("dests-empty", b"\0".to_vec()));
+    });
 }
 
 #[test]
@@ -112,8 +156,7 @@ fn an_unnamed_peer_gets_no_reply() {
 fn an_invalid_unix_address_fails_only_its_message() {
     let net = Net::new("dests-wrong");
     let offload = Offload::new(net.server.try_clone().expect("a descriptor")).expect("a socket");
-    let peer = net.peers[0].local_addr().expect("it has one");
-    let good = SendMsg::to_unix(UnixAddr::Path(peer.as_pathname().expect("a path")), b"question");
+    let good = SendMsg::to_unix(unix_addr(&net.names[0]), b"question");
     let long = "x".repeat(200);
     for wrong in [UnixAddr::Unnamed, UnixAddr::Path(long.as_ref()), UnixAddr::Path("".as_ref())] {
         let bad = good.with_unix_dest(wrong);
@@ -139,7 +182,7 @@ fn an_invalid_unix_address_fails_only_its_message() {
 #[test]
 fn a_queue_works_on_a_connected_unix_socket() {
     let net = Net::new("dests-queue");
-    let [peer, ..] = &net.peers;
+    let peer = &net.peers[0];
     let offload = Offload::new(peer.try_clone().expect("a descriptor")).expect("a socket");
     let (mut queue, mut batch) = (SendQueue::new(1 << 16), RecvBatch::new(8, 100));
     let sockets: [&dyn BatchSocket; 2] = [peer, &offload];
@@ -159,14 +202,12 @@ fn a_queue_works_on_a_connected_unix_socket() {
 #[test]
 fn a_peer_that_is_gone_fails_its_own_message_and_no_other() {
     let net = Net::new("gone");
-    let live = net.peers[0].local_addr().expect("it is bound");
     let folder = Folder::new("gone-peer");
     let path = folder.path("gone", 0);
     // The name still exists, but its socket is closed.
     drop(UnixDatagram::bind(&path).expect("a path of our own"));
-    let live = UnixAddr::Path(live.as_pathname().expect("it has a path"));
-    let [live, gone] =
-        [live, UnixAddr::Path(&path)].map(|dest| SendMsg::to_unix(dest, b"question"));
+    let dests = [unix_addr(&net.names[0]), UnixAddr::Path(&path)];
+    let [live, gone] = dests.map(|dest| SendMsg::to_unix(dest, b"question"));
     let plain = net.server.try_clone().expect("a second descriptor");
     let offload = Offload::new(plain.try_clone().expect("a third")).expect("a socket");
     let sockets: [&dyn BatchSocket; 2] = [&plain, &offload];

@@ -7,6 +7,7 @@ use crate::common::sockets::{addr, settle, udp4};
 use crate::common::threads::Call;
 use crate::common::{tick, would_block};
 
+/// Signals meanwhile end nothing.
 #[test]
 fn a_blocking_receive_does_not_wait_for_the_whole_batch() {
     for receive in RECEIVES {
@@ -16,6 +17,8 @@ fn a_blocking_receive_does_not_wait_for_the_whole_batch() {
         let to = addr(&socket);
         let own = socket.try_clone().expect("a second descriptor");
         let receiver = Call::blocked(move || receive(&own));
+        #[cfg(unix)]
+        (0..3).for_each(|_| super::signals::interrupt(&receiver));
         socket.send_to(b"the only one", to).expect("it is taken");
         assert_eq!(receiver.result().expect("one is there"), [b"the only one"]);
     }

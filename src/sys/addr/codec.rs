@@ -258,11 +258,4 @@ mod tests {
         name[..PATH].copy_from_slice(&family_bytes(HAS_LEN, numbers::AF_INET, V4_LEN));
         assert_eq!(RawAddr::new(&name, V4_LEN).unix(), None);
     }
-
-    #[test]
-    fn another_family_is_no_address() {
-        let mut name = [0; NAME_LEN];
-        name[..2].copy_from_slice(&family_bytes(HAS_LEN, numbers::AF_UNIX, 110));
-        assert_eq!(decode(&name, 110), None);
-    }
 }
