@@ -35,6 +35,12 @@ pub fn run(server: &Server, strength: &Strength) {
     let (_, after) = attack(&mut target, strength, Some(descriptors));
     let name = target.name;
     assert!(after <= memory + SLACK_KIB, "{name}: {after} KiB of memory, {memory} before");
+    target.program.signal(libc::SIGTERM);
+    let end = Instant::now() + PATIENCE;
+    flood(&mut target, |target, _| {
+        assert!(Instant::now() < end, "{name}: SIGTERM does not end it in a flood");
+        matches!(target.program.child.try_wait(), Ok(None))
+    });
 }
 
 /// Attacks once. Waits until the server has no more descriptors than `before`, and returns its descriptors and
@@ -46,7 +52,8 @@ fn attack(target: &mut Target, strength: &Strength, before: Option<usize>) -> (u
     sizes(target, &client);
     signals(target, &client);
     icmp_errors(target, &client, strength.icmp_errors);
-    flood(target, strength);
+    let end = Instant::now() + strength.flood;
+    flood(target, |_, sent| sent < strength.most && Instant::now() < end);
     target.assert_answers(&client, "a flood");
     drop(client);
 
@@ -136,14 +143,14 @@ fn port_unreachable() -> u64 {
 }
 
 /// As many requests, random and empty datagrams as possible, from four clients that read no answers.
-fn flood(target: &Target, strength: &Strength) {
+fn flood(target: &mut Target, mut goes_on: impl FnMut(&mut Target, u64) -> bool) {
     let clients: Vec<_> = (0..4).map(|_| target.client()).collect();
     let noise: Vec<_> = (0..32).map(|seed| payload(seed, 45 * seed)).collect();
     let requests: Vec<_> = (0..32).map(|number| target.request(number)).collect();
     let msgs: Vec<_> = noise.iter().chain(&requests).map(|data| SendMsg::new(data)).collect();
-    let (end, mut sent) = (Instant::now() + strength.flood, 0);
+    let mut sent = 0;
     for client in clients.iter().cycle() {
-        if Instant::now() >= end || sent >= strength.most {
+        if !goes_on(target, sent) {
             return;
         }
         // Errors mean that the server has ended, which a later check finds.

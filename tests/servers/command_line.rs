@@ -2,7 +2,7 @@
 //!
 //! `cargo test --all-features --test servers -- --nocapture what_each` prints the table.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::net::UdpSocket;
 use std::path::Path;
 
@@ -136,18 +136,22 @@ fn what_each_server_says_at_its_end() {
     };
     for (name, args) in SERVERS {
         let Some(path) = find(name) else { continue };
-        for (what, signal) in [("SIGTERM", libc::SIGTERM), ("SIGINT", libc::SIGINT)] {
-            let program = Program::start(&path, words(args, "127.0.0.1:0"));
+        // The suite itself may run where signals are ignored: under nohup, or behind a shell's `&`.
+        let start = |before: &[&str]| {
+            let words = words(args, "127.0.0.1:0").into_iter().map(OsString::from);
+            let words = before.iter().map(OsString::from).chain([path.clone().into()]).chain(words);
+            let program = Program::start("env", words);
             assert!(program.line().starts_with("listening on "));
+            program
+        };
+        for (what, signal) in [("SIGTERM", libc::SIGTERM), ("SIGINT", libc::SIGINT)] {
+            let program = start(&["--default-signal"]);
             program.signal(signal);
             let says = counted(name);
             row(name, what, &program.wait(), says.map(|_| 0), &[says.unwrap_or_default()]);
         }
-        // Only the DNS server takes it, and goes on. (The suite itself may run under nohup.)
-        let with_signal = ["--default-signal=HUP".into(), path.as_os_str().to_owned()].into_iter();
-        let with_signal = with_signal.chain(words(args, "127.0.0.1:0").into_iter().map(Into::into));
-        let program = Program::start("env", with_signal);
-        assert!(program.line().starts_with("listening on "));
+        // Only the DNS server takes it, and goes on.
+        let program = start(&["--default-signal"]);
         program.signal(libc::SIGHUP);
         if name == "dns" {
             assert!(program.line().starts_with("loaded "));
@@ -155,10 +159,7 @@ fn what_each_server_says_at_its_end() {
         }
         let status = if name == "dns" { Some(0) } else { None };
         row(name, "SIGHUP", &program.wait(), status, &[]);
-        let nohup = [path.as_os_str()].into_iter().map(OsStr::to_owned);
-        let nohup = nohup.chain(words(args, "127.0.0.1:0").into_iter().map(Into::into));
-        let program = Program::start("nohup", nohup);
-        assert!(program.line().starts_with("listening on "));
+        let program = start(&["nohup"]);
         program.signal(libc::SIGHUP);
         program.signal(libc::SIGTERM);
         let ended = program.wait();
