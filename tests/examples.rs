@@ -7,7 +7,7 @@ mod running;
 
 use std::process::{Command, Stdio};
 
-use running::{Program, find, skip};
+use running::{Program, find};
 
 /// The example's name, and texts of its output. On other systems than Linux some print that they need Linux.
 const EXAMPLES: [(&str, &[&str], bool); 13] = [
@@ -51,7 +51,7 @@ fn each_example_prints_what_it_promises() {
 fn examples_without_a_network_end_with_a_line() {
     let made = Command::new("unshare").args(["-rn", "true"]).output();
     if !made.is_ok_and(|output| output.status.success()) {
-        return skip("examples_without_a_network_end_with_a_line", "no network namespace");
+        return running::skip("examples_without_a_network_end_with_a_line", "no network namespace");
     }
     for (name, ..) in EXAMPLES {
         let Some(path) = find(name) else { continue };

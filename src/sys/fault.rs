@@ -203,7 +203,7 @@ pub(super) fn count_option() {
 }
 
 /// How many socket options this thread has read since the last call of this.
-#[cfg(all(test, unix))]
+#[cfg(all(test, linux_like))]
 pub(crate) fn options_read() -> usize {
     OPTIONS_READ.take()
 }

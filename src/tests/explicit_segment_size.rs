@@ -4,7 +4,6 @@ use std::io::IoSlice;
 
 use super::offload_kit::Net;
 use super::*;
-use crate::Offload;
 use crate::control::ControlBuf;
 
 const SIZE: u16 = 10;
@@ -133,6 +132,8 @@ fn a_segment_size_among_raw_control_messages_is_heeded() {
 #[cfg(linux_like)] // On Windows the tests segment in place of the system, and refuse nothing.
 #[test]
 fn what_gso_does_not_carry_is_refused_with_gso_and_without() {
+    use crate::Offload;
+
     let Some(net) = Net::new() else { return };
     let data = vec![7; 70_000];
     let cases = [

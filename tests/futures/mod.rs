@@ -1,5 +1,7 @@
 //! The feature `tokio`: batch calls as futures.
 
+#![cfg_attr(not(target_os = "linux"), allow(unused_imports))] // Some are only used by Linux' tests.
+
 mod errors;
 mod fair;
 #[cfg(unix)]
