@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::common::recv::RECEIVES;
 use crate::common::sockets::settle_answers;
 use crate::common::{code, skip, would_block};
 use crate::kit::receive::payloads;
@@ -16,7 +17,7 @@ use crate::kit::{
     udp6,
 };
 use mmsg::error_queue::{Event, Report, drain_errors};
-use mmsg::{Ancillary, BatchSocket, RecvBatch, RecvMsg, SendMeta, SendMsg};
+use mmsg::{Ancillary, BatchSocket, RecvBatch, SendMeta, SendMsg};
 
 /// A sender with `ERRORS` on, an open and a closed destination. There is one for IPv4, one for IPv6, and a dual-stack
 /// sender with IPv4 destinations.
@@ -73,26 +74,6 @@ impl Setting {
         }
         assert!(!in_error(&self.from, Duration::ZERO), "there are more than {count}");
     }
-}
-
-/// A way to receive that returns the payloads.
-type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
-
-const RECEIVES: [Receive; 3] = [
-    |socket| recv_msgs(socket, 1),
-    |socket| recv_msgs(socket, 4),
-    |socket| {
-        let mut batch = RecvBatch::new(4, 16);
-        socket.recv_into(&mut batch)?;
-        Ok(batch.iter().map(|datagram| datagram.data().to_vec()).collect())
-    },
-];
-
-fn recv_msgs(socket: &UdpSocket, capacity: usize) -> io::Result<Vec<Vec<u8>>> {
-    let mut memory = vec![[0; 16]; capacity];
-    let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
-    let count = socket.recv_batch(&mut msgs)?;
-    Ok(msgs[..count].iter().map(|msg| msg.data().to_vec()).collect())
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
 
 /// Two hosts on two cables whose networks overlap: `far` cannot tell by routes where a question came from.
 #[cfg(target_os = "linux")]
-fn two_cables(name: &str, near: [&str; 2], far: [&str; 2]) -> Option<[Host; 2]> {
+pub(super) fn two_cables(name: &str, near: [&str; 2], far: [&str; 2]) -> Option<[Host; 2]> {
     let hosts = [Host::new(name, &[])?, Host::new(name, &[])?];
     for host in &hosts {
         for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {

@@ -2,7 +2,8 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use crate::kit::net::{Host, Route};
+use super::reply::two_cables;
+use crate::kit::net::Route;
 use crate::kit::receive::{Way, one, payloads};
 use crate::kit::{addr, enable_all, in_error, index, ip, reports, summary};
 use mmsg::error_queue::{Event, Report};
@@ -76,33 +77,15 @@ fn an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
     }
 }
 
-/// Two hosts with two cables, a0 to b0 and a1 to b1.
-fn two_cables(name: &str, up: impl Fn(&str, u8) -> Vec<String>) -> Option<(Host, Host)> {
-    let (near, far) = (Host::new(name, &[])?, Host::new(name, &[])?);
-    for (a, b) in [("a0", "b0"), ("a1", "b1")] {
-        near.cable(a, &far, b);
-        for (host, device, number) in [(&near, a, 1), (&far, b, 2)] {
-            let commands = up(device, number);
-            host.ip(&commands.iter().map(String::as_str).collect::<Vec<_>>());
-        }
-    }
-    Some((near, far))
-}
-
 #[test]
 fn an_answer_to_a_link_local_address_leaves_by_its_interface() {
     let name = "an_answer_to_a_link_local_address_leaves_by_its_interface";
     // Both cables have the same addresses at their ends.
-    let up = |device: &str, number: u8| {
-        vec![
-            format!("link set {device} up addrgenmode none"),
-            format!("addr add fe80::{number}/64 dev {device} nodad"),
-        ]
-    };
-    let Some((asking, answering)) = two_cables(name, up) else { return };
+    let ends = [["fe80::1/64"; 2], ["fe80::2/64"; 2]];
+    let Some([asking, answering]) = two_cables(name, ends[0], ends[1]) else { return };
     let socket = answering.bind("[::]:0");
     enable_all(&socket, Ancillary::DEST);
-    for device in ["a0", "a1"] {
+    for device in ["near0", "near1"] {
         let client = asking.bind("[::]:0");
         let to = format!("[fe80::2%{}]:{}", asking.enter(|| index(device)), addr(&socket).port());
         client.connect(to.parse::<SocketAddr>().expect("an address")).expect("there is a route");

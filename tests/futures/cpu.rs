@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::common::{TIME_LIMIT, choose_backend, is_emulated};
 
 /// How long to watch a future that should sleep.
-pub const WATCHED: Duration = Duration::from_millis(500);
+const WATCHED: Duration = Duration::from_millis(500);
 /// Worker threads of the runtimes to test on. With 0, the test's own thread does the work.
 pub const RUNTIMES: [usize; 2] = [0, 2];
 /// Runs a test on a runtime with this number of workers, within the time limit.
@@ -51,24 +51,11 @@ impl Clocks {
         self.0.lock().expect("nobody panics").iter().map(|clock| read(*clock)).sum()
     }
 
-    /// Sleeps with tokio's timer. Returns the threads' CPU time and the time that passed.
-    pub async fn sleep(&self, time: Duration) -> (Duration, Duration) {
-        let (started, before) = (Instant::now(), self.now());
-        tokio::time::sleep(time).await;
-        (self.now() - before, started.elapsed())
-    }
-
-    /// Checks that the threads sleep: see [`assert_asleep`](Self::assert_asleep).
-    pub async fn assert_asleep_for(&self, time: Duration) {
-        self.assert_asleep(1, time, Duration::ZERO).await;
-    }
-
-    /// Checks that the threads sleep while `tasks` wait: beyond the CPU time of a plain sleep, each task may use 5 %
-    /// of `time`, or 10 % in a debug build, where retries on a timer take that much on a busy machine. A busy loop
-    /// uses all of it. Work before the sleep may spoil the first of several tries. In an emulated machine the limit
-    /// is half of `time`, because its clocks run on while it waits for a CPU. Under valgrind, where a sleep costs
-    /// thirty times as much, nothing is checked.
-    pub async fn assert_asleep(&self, tasks: u32, time: Duration, alone: Duration) {
+    /// Checks that the threads sleep while `tasks` wait: each task may use 5 % of the time, or 10 % in a debug build, where
+    /// retries on a timer take that much on a busy machine. A busy loop uses all of it. Work before the sleep may spoil the
+    /// first of several tries. In an emulated machine the limit is half of the time, because its clocks run on while it
+    /// waits for a CPU. Under valgrind, where a sleep costs thirty times as much, nothing is checked.
+    pub async fn assert_asleep(&self, tasks: u32) {
         const TRIES: usize = 5;
         if std::env::var_os("MEMCHECK").is_some() {
             return;
@@ -80,13 +67,15 @@ impl Clocks {
         };
         let mut seen = Vec::new();
         for _ in 0..TRIES {
-            let (used, elapsed) = self.sleep(time).await;
-            if used.saturating_sub(alone) * share < elapsed * tasks {
+            let (started, before) = (Instant::now(), self.now());
+            tokio::time::sleep(WATCHED).await;
+            let (used, elapsed) = (self.now() - before, started.elapsed());
+            if used * share < elapsed * tasks {
                 return;
             }
             seen.push((used, elapsed));
         }
-        panic!("a sleep alone uses {alone:?}; CPU time and elapsed time of each try: {seen:?}");
+        panic!("CPU time and elapsed time of each try: {seen:?}");
     }
 }
 

@@ -1,16 +1,13 @@
 //! Full sockets that tokio always considers writable: after an ICMP error, a send timestamp or "connection reset".
 //! Sends on them sleep until there is space.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
-use std::time::Duration;
 
 use mmsg::{AsyncBatchSocket, RecvBatch, SendMsg, SendQueue, SendWaiter};
 use socket2::SockRef;
@@ -19,7 +16,7 @@ use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 
 use super::adopted;
-use super::cpu::{Clocks, RUNTIMES, WATCHED, run};
+use super::cpu::{RUNTIMES, run};
 use crate::common::{TIME_LIMIT, queue_of};
 
 /// The messages sent on a full socket.
@@ -103,76 +100,23 @@ async fn send(near: &Arc<UdpSocket>, kind: usize) {
     result.expect("there is space again");
 }
 
-/// Where a future is polled.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
-    BlockOn,
-    Spawned,
-    OtherThread,
-}
-
-const PLACES: [Place; 3] = [Place::BlockOn, Place::Spawned, Place::OtherThread];
-
-type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-impl Place {
-    fn workers(self) -> usize {
-        if self == Self::OtherThread { 2 } else { 0 }
-    }
-
-    /// Puts a future in its place. Dropping the result ends it.
-    fn put(self, wait: Wait) -> Wait {
-        match self {
-            Self::BlockOn => wait,
-            Self::Spawned | Self::OtherThread => {
-                let mut task = JoinSet::new();
-                task.spawn(wait);
-                Box::pin(async move { task.join_next().await.expect("one").expect("no panic") })
-            }
-        }
-    }
-
-    /// CPU time of a wait with only tokio's timer.
-    async fn alone(self, clocks: &Clocks) -> Duration {
-        let mut asleep = self.put(Box::pin(tokio::time::sleep(TIME_LIMIT)));
-        tokio::select! {
-            biased;
-            () = asleep.as_mut() => panic!("it is longer"),
-            (used, _) = clocks.sleep(WATCHED) => used,
-        }
-    }
-}
-
-/// Polls all of them, and ends when one does.
-async fn any(waits: &mut [Wait]) {
-    poll_fn(|cx| {
-        let mut poll = |wait: &mut Wait| wait.as_mut().poll(cx).is_ready();
-        let ready = waits.iter_mut().fold(false, |ready, wait| ready | poll(wait));
-        if ready { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-}
-
 #[test]
 fn a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
-    for place in PLACES {
-        run(place.workers(), async |clocks| {
-            let alone = place.alone(clocks).await;
-            let (mut sends, mut full) = (Vec::new(), Vec::new());
+    for workers in RUNTIMES {
+        run(workers, async |clocks| {
+            let (mut sends, mut full) = (JoinSet::new(), Vec::new());
             for kind in 0..KINDS {
                 let (near, far) = stuck().await;
                 full.push((fill(&near), far));
-                sends.push(place.put(Box::pin(async move { send(&near, kind).await })));
+                sends.spawn(async move { send(&near, kind).await });
             }
             tokio::select! {
                 biased;
-                () = any(&mut sends) => panic!("it is full, {place:?}"),
-                () = clocks.assert_asleep(KINDS as u32, WATCHED, alone) => {}
+                _ = sends.join_next() => panic!("it is full"),
+                () = clocks.assert_asleep(KINDS as u32) => {}
             }
-            for (send, (full, far)) in sends.into_iter().zip(full) {
-                drain(&far, full);
-                send.await;
-            }
+            full.iter().for_each(|(full, far)| drain(far, *full));
+            sends.join_all().await;
         });
     }
 }
@@ -207,7 +151,7 @@ fn tasks_that_wait_in_both_directions_are_all_woken() {
                     })
                 })
                 .collect();
-            clocks.assert_asleep(TASKS as u32, WATCHED, Duration::ZERO).await;
+            clocks.assert_asleep(TASKS as u32).await;
 
             let far_end = move || {
                 drain(&far, full);

@@ -4,9 +4,8 @@
 use std::io;
 use std::net::UdpSocket;
 
-use crate::requests::{DNS, ECHO, NTP, Request};
 use crate::running::{client, receive};
-use crate::target::{Server, Target, file};
+use crate::target::{DNS, ECHO, NTP, Request, Server, Target, file};
 
 /// Sends the server its own answer and then another request. The next answer must be to that request.
 fn answers_no_answer(server: &Server, request: Request) {

@@ -74,26 +74,16 @@ fn unanswerable(target: &mut Target, client: &UdpSocket) {
         raw.send_from(0, &requests[0]).expect("loopback takes it");
         target.assert_answers(client, "a datagram from port 0");
     }
-    // The stopped server receives all of them in one batch.
-    target.program.signal(libc::SIGSTOP);
-    client.send(&requests[0]).expect("loopback takes it");
-    if let Some(raw) = &raw {
-        raw.send_from(0, &requests[1]).expect("loopback takes it");
-        raw.send_from(0, b"").expect("loopback takes it");
-    }
-    client.send(&requests[1]).expect("loopback takes it");
-    client.send(b"").expect("loopback takes it");
-    client.send(&requests[2]).expect("loopback takes it");
-    target.program.signal(libc::SIGCONT);
-    let end = Instant::now() + PATIENCE;
-    let mut unheard = requests.to_vec();
-    while !unheard.is_empty() {
-        unheard = target.unheard(client, &unheard).into_iter().map(<[u8]>::to_vec).collect();
-        let status = target.program.child.try_wait().expect("a child can be asked");
-        assert_eq!(status, None, "{}: ended by what has no answer", target.name);
-        let name = target.name;
-        assert!(Instant::now() < end, "{name}: {} innocents are not answered", unheard.len());
-    }
+    target.answers_each(client, &requests, || {
+        client.send(&requests[0]).expect("loopback takes it");
+        if let Some(raw) = &raw {
+            raw.send_from(0, &requests[1]).expect("loopback takes it");
+            raw.send_from(0, b"").expect("loopback takes it");
+        }
+        client.send(&requests[1]).expect("loopback takes it");
+        client.send(b"").expect("loopback takes it");
+        client.send(&requests[2]).expect("loopback takes it");
+    });
 }
 
 /// Datagrams longer than a slot, up to the longest possible.

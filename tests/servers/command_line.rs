@@ -10,21 +10,6 @@ use crate::common::skip;
 use crate::running::{Ended, Program, find};
 use crate::target::file;
 
-/// Examples without arguments, which end by themselves.
-const DEMONSTRATIONS: [&str; 10] = [
-    "collector",
-    "dns_forwarder",
-    "error_queue",
-    "game_server",
-    "hand_over",
-    "metadata",
-    "offload",
-    "sfu",
-    "test_double",
-    "tunnel",
-];
-/// Examples with arguments.
-const EXAMPLES: [&str; 5] = ["multicast", "ntp", "server", "server_tokio", "traceroute"];
 /// Programs whose command line clap reads.
 const PROGRAMS: [&str; 4] = ["dns", "echo", "quic", "wireguard"];
 
@@ -48,10 +33,12 @@ fn row(name: &str, what: &str, ended: &Ended, status: Option<i32>, words: &[&str
 
 #[test]
 fn what_each_says_to_help_and_to_a_wrong_argument() {
-    for name in DEMONSTRATIONS.into_iter().chain(EXAMPLES) {
-        let Some(path) = find(name) else { continue };
+    let examples = std::fs::read_dir(file("examples")).into_iter().flatten().flatten();
+    let names = examples.filter_map(|entry| entry.file_name().into_string().ok());
+    for name in names.filter_map(|name| Some(name.strip_suffix(".rs")?.to_owned())) {
+        let Some(path) = find(&name) else { continue };
         for what in ["--help", "wrong"] {
-            row(name, what, &run(&path, &[what]), Some(2), &["usage: ", name]);
+            row(&name, what, &run(&path, &[what]), Some(2), &["usage: ", &name]);
         }
     }
     for name in PROGRAMS {

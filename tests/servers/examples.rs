@@ -115,7 +115,7 @@ fn an_ntp_answer_says_when_it_leaves_itself() {
     };
     while !stamps_arrivals().expect("loopback") {}
     for number in 0..64 {
-        client.send(&(crate::requests::NTP.make)(number)).expect("sent");
+        client.send(&(crate::target::NTP.make)(number)).expect("sent");
     }
     // It receives all of them at once, and serves until the process ends.
     thread::spawn(move || ntp::serve(&server));
@@ -130,106 +130,68 @@ fn an_ntp_answer_says_when_it_leaves_itself() {
     assert!(last_left[..] > first_arrival[..], "{:?}", &answers[..2]);
 }
 
+/// Each forged answer is wrong in one part. Asks until the client gets the true answer.
 #[cfg(feature = "tokio")]
-mod dns {
-    use std::net::SocketAddr;
-    use std::time::Duration;
+#[test]
+fn a_dns_forwarder_takes_no_forged_answer() {
+    use crate::target::DNS;
 
-    use super::*;
-    use crate::requests::DNS;
-    use crate::running::PATIENCE;
-
-    /// Starts the server on a thread. Returns the sockets of a client and a resolver.
-    fn start() -> (UdpSocket, UdpSocket) {
-        let clients = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-        clients.set_nonblocking(true).expect("a socket can be");
-        let client = connected(&clients, 1).remove(0);
-        client.set_read_timeout(Some(Duration::from_secs(1))).expect("a timeout");
-        let resolver = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-        resolver.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let addr = resolver.local_addr().expect("it is bound");
-        thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio");
-            let forward = async {
-                dns_forwarder::forward(tokio::net::UdpSocket::from_std(clients)?, addr).await
-            };
-            runtime.block_on(forward)
-        });
-        (client, resolver)
-    }
-
-    /// Asks until the client gets the true answer. `forge` first sends forged answers to the port that each question
-    /// came from.
-    fn answered_beside(
-        (client, resolver): &(UdpSocket, UdpSocket),
-        forge: impl Fn(&[u8], SocketAddr),
-    ) {
-        // The server must not forward an answer as a question.
-        let mut answer = (DNS.make)(1);
-        answer[2] = 0x80;
-        let (mut question, mut back) = ([0; 512], [0; 512]);
-        for number in 2..20 {
-            // Drops late questions of the rounds before.
-            resolver.set_nonblocking(true).expect("a socket can be");
-            while resolver.recv(&mut question).is_ok() {}
-            resolver.set_nonblocking(false).expect("a socket can be");
-            client.send(&answer).expect("sent");
-            let asked = (DNS.make)(number);
-            client.send(&asked).expect("sent");
-            let (len, from) = resolver.recv_from(&mut question).expect("a question");
-            assert_eq!(question[2] & 0x80, 0, "an answer became a question");
-            let mut right = question[..len].to_vec();
-            right[2] |= 0x80;
-            forge(&right, from);
-            resolver.send_to(&right, from).expect("sent");
-            while let Ok(len) = receive(client, &mut back) {
-                if back[..2] == asked[..2] {
-                    assert_eq!(back[2..len], right[2..], "not the true answer");
-                    return;
-                }
+    let clients = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    clients.set_nonblocking(true).expect("a socket can be");
+    let client = connected(&clients, 1).remove(0);
+    client.set_read_timeout(Some(std::time::Duration::from_secs(1))).expect("a timeout");
+    let resolver = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    resolver.set_read_timeout(Some(crate::running::PATIENCE)).expect("a timeout");
+    let addr = resolver.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("tokio").block_on(async {
+            dns_forwarder::forward(tokio::net::UdpSocket::from_std(clients)?, addr).await
+        })
+    });
+    // The server must not forward an answer as a question.
+    let mut answer = (DNS.make)(1);
+    answer[2] = 0x80;
+    let (mut question, mut back) = ([0; 512], [0; 512]);
+    for number in 2..20 {
+        // Drops late questions of the rounds before.
+        resolver.set_nonblocking(true).expect("a socket can be");
+        while resolver.recv(&mut question).is_ok() {}
+        resolver.set_nonblocking(false).expect("a socket can be");
+        client.send(&answer).expect("sent");
+        let asked = (DNS.make)(number);
+        client.send(&asked).expect("sent");
+        let (len, from) = resolver.recv_from(&mut question).expect("a question");
+        assert_eq!(question[2] & 0x80, 0, "an answer became a question");
+        let mut right = question[..len].to_vec();
+        right[2] |= 0x80;
+        let send = |bytes: &[u8]| assert!(resolver.send_to(bytes, from).is_ok());
+        for change in 1..=u16::MAX {
+            let id = u16::from_be_bytes([right[0], right[1]]) ^ change;
+            send(&[&id.to_be_bytes(), &right[2..]].concat());
+            // Lets the server read, so that its buffer has space for the true answer.
+            if change % 64 == 0 {
+                thread::yield_now();
             }
-            // On a slow machine the answer is late: asks again.
         }
-        panic!("no answer beside forged ones");
-    }
-
-    /// Each forged answer is wrong in one part.
-    #[test]
-    fn a_dns_forwarder_takes_no_forged_answer() {
-        let ends = start();
-        answered_beside(&ends, |right, port| {
-            let send = |bytes: &[u8]| {
-                ends.1.send_to(bytes, port).expect("sent");
-            };
-            for change in 1..=u16::MAX {
-                let id = u16::from_be_bytes([right[0], right[1]]) ^ change;
-                send(&[&id.to_be_bytes(), &right[2..]].concat());
-                // Lets the server read, so that its buffer has space for the true answer.
-                if change % 64 == 0 {
-                    thread::yield_now();
-                }
+        // No question, another name, another case, a pointer, another type.
+        let last = right.len() - 3;
+        for (at, to) in [(5, 0), (13, b'x'), (13, b'W'), (12, 0xc0), (last, 28)] {
+            let mut wrong = right.clone();
+            wrong[at] = to;
+            send(&wrong);
+        }
+        send(&right[..12]);
+        send(&right[..2]);
+        let stranger = UdpSocket::bind("127.0.0.2:0").expect("an address of loopback");
+        stranger.send_to(&right, from).expect("sent");
+        send(&right);
+        while let Ok(len) = receive(&client, &mut back) {
+            if back[..2] == asked[..2] {
+                return assert_eq!(back[2..len], right[2..], "not the true answer");
             }
-            let changed = |at: usize, to: u8| {
-                let mut bytes = right.to_vec();
-                bytes[at] = to;
-                bytes
-            };
-            let last = right.len() - 3;
-            // No question, another name, another case, a pointer, another type.
-            for wrong in [
-                changed(5, 0),
-                changed(13, b'x'),
-                changed(13, b'W'),
-                changed(12, 0xc0),
-                changed(last, 28),
-            ] {
-                send(&wrong);
-            }
-            send(&right[..12]);
-            send(&right[..2]);
-            let stranger = UdpSocket::bind("127.0.0.2:0").expect("an address of loopback");
-            stranger.send_to(right, port).expect("sent");
-        });
+        }
+        // On a slow machine the answer is late: asks again.
     }
+    panic!("no answer beside forged ones");
 }

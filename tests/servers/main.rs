@@ -14,11 +14,9 @@ mod attack;
 mod command_line;
 #[path = "../common/mod.rs"]
 mod common;
-mod documented;
 mod errors;
 mod examples;
 mod measure;
-mod requests;
 #[path = "../common/program.rs"]
 mod running;
 #[allow(dead_code)] // The other calls are denied in other test binaries.
@@ -29,7 +27,7 @@ mod target;
 use std::time::Duration;
 
 use attack::Strength;
-use target::Server;
+use target::{Server, file};
 
 /// The servers choose for themselves.
 const BACKEND: Option<mmsg::Backend> = None;
@@ -73,14 +71,14 @@ servers! {
         program: "server",
         args: |at| vec![at],
         listen: "[::]:0",
-        request: crate::requests::ECHO,
+        request: crate::target::ECHO,
     },
     #[cfg(feature = "tokio")]
     readme_tokio: crate::Server {
         program: "server_tokio",
         args: |at| vec![at],
         listen: "[::]:0",
-        request: crate::requests::ECHO,
+        request: crate::target::ECHO,
     },
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     dns: crate::Server {
@@ -91,6 +89,30 @@ servers! {
             "--rate-limit".into(), "0".into(),
         ],
         listen: "0.0.0.0:0",
-        request: crate::requests::DNS,
+        request: crate::target::DNS,
     },
+}
+
+/// The lines of a page without indentation, comment marks and lines that rustdoc hides.
+fn lines(text: &str) -> Vec<&str> {
+    let lines = text.lines().map(|line| line.trim_start_matches([' ', '/', '!']).trim_end());
+    lines.filter(|line| !line.starts_with('#')).collect()
+}
+
+#[test]
+fn every_documented_server_is_one_that_is_attacked() {
+    if !std::path::Path::new(&file("README.md")).is_file() {
+        return common::skip("every_documented_server", "the source is not here");
+    }
+    let server = include_str!("../../examples/server.rs");
+    for page in ["README.md", "src/lib.rs"] {
+        let from = server.lines().skip_while(|line| line.trim() != "loop {");
+        let body: String =
+            from.take_while(|line| *line != "    }").flat_map(|l| [l, "\n"]).collect();
+        let body = lines(&body);
+        assert!(body.len() > 5);
+        let text = std::fs::read_to_string(file(page)).expect("a page of the documentation");
+        let shown = lines(&text);
+        assert!(shown.windows(body.len()).any(|part| part == body), "{page} has another server");
+    }
 }

@@ -1,4 +1,4 @@
-//! A running server and the clients that ask it.
+//! A running server, the clients that ask it, and their requests.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -6,9 +6,44 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::common::raw::RawSender;
-use crate::common::skip;
-use crate::requests::Request;
+use crate::common::{payload, skip};
 use crate::running::{PATIENCE, Program, find, has_ipv6};
+
+/// A type of request.
+#[derive(Clone, Copy)]
+pub struct Request {
+    /// The request with this number.
+    pub make: fn(u32) -> Vec<u8>,
+    /// Whether the second slice answers the first, and no other request.
+    pub is_answer: fn(&[u8], &[u8]) -> bool,
+}
+
+pub const ECHO: Request = Request {
+    make: |number| payload(number as usize, 64),
+    is_answer: |request, answer| answer == request,
+};
+
+/// www.example.test A IN, with the last 16 bits of the number as ID.
+pub const DNS: Request = Request {
+    make: |number| {
+        let mut bytes = number.to_be_bytes()[2..].to_vec();
+        bytes.extend([0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+        bytes.extend(b"\x03www\x07example\x04test\0\0\x01\0\x01");
+        bytes
+    },
+    is_answer: |request, answer| answer.len() > 12 && answer[..2] == request[..2],
+};
+
+/// An NTP request. The answer repeats its send timestamp as origin (RFC 5905, section 7.3).
+pub const NTP: Request = Request {
+    make: |number| {
+        let mut bytes = vec![0; 48];
+        bytes[0] = 0o43;
+        bytes[40..44].copy_from_slice(&number.to_be_bytes());
+        bytes
+    },
+    is_answer: |request, answer| answer.len() == 48 && answer[24..32] == request[40..48],
+};
 
 /// A row of the table.
 pub struct Server {
@@ -96,6 +131,22 @@ impl Target {
             }
         }
         unheard
+    }
+
+    /// Sends while the server is stopped, so that it receives all in one batch. Then repeats these requests until each is
+    /// answered.
+    pub fn answers_each(&mut self, client: &UdpSocket, requests: &[Vec<u8>], send: impl FnOnce()) {
+        self.program.signal(libc::SIGSTOP);
+        send();
+        self.program.signal(libc::SIGCONT);
+        let (end, name) = (Instant::now() + PATIENCE, self.name);
+        let mut unheard = requests.to_vec();
+        while !unheard.is_empty() {
+            unheard = self.unheard(client, &unheard).into_iter().map(<[u8]>::to_vec).collect();
+            let status = self.program.child.try_wait().expect("a child can be asked");
+            assert_eq!(status, None, "{name}: ended by what has no answer");
+            assert!(Instant::now() < end, "{name}: {} innocents are not answered", unheard.len());
+        }
     }
 
     /// Asks until the server answers: a server busy with earlier datagrams may lose requests.

@@ -36,56 +36,34 @@ impl Drop for Folder {
     }
 }
 
-/// A source address, copied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Source {
-    Unnamed,
-    Path(PathBuf),
-    Abstract(Vec<u8>),
-    /// Not an address of a Unix socket.
-    Other,
-}
-
-impl From<Option<UnixAddr<'_>>> for Source {
-    fn from(addr: Option<UnixAddr<'_>>) -> Self {
-        match addr {
-            Some(UnixAddr::Unnamed) => Self::Unnamed,
-            Some(UnixAddr::Path(path)) => Self::Path(path.to_owned()),
-            Some(UnixAddr::Abstract(name)) => Self::Abstract(name.to_owned()),
-            None => Self::Other,
-        }
-    }
+fn same<'a>(seen: impl Iterator<Item = Option<UnixAddr<'a>>>, expected: &[UnixAddr<'a>]) -> bool {
+    seen.eq(expected.iter().map(|source| Some(*source)))
 }
 
 /// Receives a message in each way and compares the sources.
-fn check(server: &UnixDatagram, expected: &[Source], send: impl Fn()) {
+fn check(server: &UnixDatagram, sources: &[UnixAddr<'_>], send: impl Fn()) {
     let mut batch = RecvBatch::new(8, 64);
     send();
-    assert_eq!(server.recv_into(&mut batch).expect("they are there"), expected.len());
-    assert!(batch.iter().map(|d| Source::from(d.unix_addr())).eq(expected.iter().cloned()));
-    assert!(batch.messages().map(|m| Source::from(m.unix_addr())).eq(expected.iter().cloned()));
-    let in_place = batch.iter_mut().map(|d| Source::from(d.into_datagram().unix_addr()));
-    assert!(in_place.eq(expected.iter().cloned()));
+    assert_eq!(server.recv_into(&mut batch).expect("they are there"), sources.len());
+    assert!(same(batch.iter().map(|d| d.unix_addr()), sources));
+    assert!(same(batch.messages().map(|m| m.unix_addr()), sources));
+    let in_place = batch.iter_mut().map(|d| d.into_datagram().unix_addr());
+    assert!(same(in_place, sources));
     assert!(batch.iter().all(|datagram| datagram.addr().is_none()));
 
     send();
     let mut memory = vec![[0; 64]; 8];
     let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-    let mut sources = Vec::new();
-    let mut each = |_, m: Message<'_>| sources.push(Source::from(m.unix_addr()));
+    let mut each = |i, m: Message<'_>| assert_eq!(m.unix_addr(), Some(sources[i]));
     let count = server.recv_slices(&mut buffers, &mut each);
-    assert_eq!(count.expect("they are there"), expected.len());
-    assert_eq!(sources, expected);
+    assert_eq!(count.expect("they are there"), sources.len());
 
     send();
     let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
-    assert_eq!(server.recv_batch(&mut msgs).expect("they are there"), expected.len());
-    for (msg, expected) in msgs.iter().zip(expected) {
-        assert_eq!(&Source::from(msg.message().unix_addr()), expected);
-        let mut datagrams = msg.message().datagrams();
-        let datagram = datagrams.next().expect("one");
-        assert_eq!(&Source::from(datagram.unix_addr()), expected);
-    }
+    assert_eq!(server.recv_batch(&mut msgs).expect("they are there"), sources.len());
+    let seen = msgs.iter().zip(sources).map(|(msg, _)| msg.message());
+    assert!(same(seen.clone().map(|message| message.unix_addr()), sources));
+    assert!(same(seen.flat_map(|message| message.datagrams()).map(|d| d.unix_addr()), sources));
 
     // Wraps a socket, so that the trait's provided methods are used.
     struct Wrapper<'a>(&'a UnixDatagram);
@@ -99,8 +77,8 @@ fn check(server: &UnixDatagram, expected: &[Source], send: impl Fn()) {
     }
     send();
     let wrapper = Wrapper(server);
-    assert_eq!(wrapper.recv_into(&mut batch).expect("they are there"), expected.len());
-    assert!(batch.iter().map(|d| Source::from(d.unix_addr())).eq(expected.iter().cloned()));
+    assert_eq!(wrapper.recv_into(&mut batch).expect("they are there"), sources.len());
+    assert!(same(batch.iter().map(|d| d.unix_addr()), sources));
 }
 
 #[test]
@@ -114,8 +92,8 @@ fn paths_of_any_length_are_readable() {
     let paths = lens.map(|len| folder.path(&format!("c{len}-"), len));
     let clients = paths.each_ref().map(|path| UnixDatagram::bind(path).expect("a client"));
     let unnamed = UnixDatagram::unbound().expect("a client without a name");
-    let mut expected: Vec<_> = paths.into_iter().map(Source::Path).collect();
-    expected.insert(2, Source::Unnamed);
+    let mut expected: Vec<_> = paths.iter().map(|path| UnixAddr::Path(path)).collect();
+    expected.insert(2, UnixAddr::Unnamed);
     check(&server, &expected, || {
         let (first, last) = clients.split_at(2);
         for client in first.iter().chain([&unnamed]).chain(last) {
@@ -142,7 +120,7 @@ fn abstract_names_may_have_any_bytes() {
     let server = bind(&[&unique[..], b"server"].concat());
     let to = server.local_addr().expect("it is bound");
     let clients = names.each_ref().map(|name| bind(name));
-    let expected = names.map(Source::Abstract);
+    let expected = names.each_ref().map(|name| UnixAddr::Abstract(name));
     check(&server, &expected, || {
         for client in &clients {
             client.send_to_addr(b"hello", &to).expect("the queue has space");
