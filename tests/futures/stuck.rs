@@ -8,8 +8,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
-use mmsg::{AsyncBatchSocket, RecvBatch, SendMsg, SendQueue, SendWaiter};
+use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg, SendQueue, SendWaiter};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -70,11 +71,34 @@ fn drain(far: &UnixDatagram, count: usize) {
     (0..count).for_each(|_| assert!(far.recv(&mut [0; 8]).expect("it was sent") > 0));
 }
 
+/// A socket whose calls are counted.
+#[derive(Clone)]
+struct Counted {
+    socket: Arc<UdpSocket>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl AsyncBatchSocket for Counted {
+    type Socket = UdpSocket;
+
+    fn tokio_socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    fn batch_call(
+        &self,
+        call: &mut dyn FnMut(&dyn BatchSocket) -> std::io::Result<usize>,
+    ) -> std::io::Result<usize> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.socket.batch_call(call)
+    }
+}
+
 /// The number of kinds of sends.
 const KINDS: usize = 6;
 
 /// Sends in one of these ways; when it ends, the socket has space.
-async fn send(near: &Arc<UdpSocket>, kind: usize) {
+async fn send(near: &Counted, kind: usize) {
     let mut queue = queue_of(MSGS);
     let result = match kind {
         0 => near.send_batch(&MSGS).await,
@@ -89,7 +113,7 @@ async fn send(near: &Arc<UdpSocket>, kind: usize) {
             let mut waiter = SendWaiter::new();
             loop {
                 poll_fn(|cx| near.poll_send_batch(cx, &mut waiter, &[])).await.expect("it ends");
-                match near.try_send(b"a") {
+                match near.socket.try_send(b"a") {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                     result => break result,
                 }
@@ -105,9 +129,11 @@ fn a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
     for workers in RUNTIMES {
         run(workers, async |clocks| {
             let (mut sends, mut full) = (JoinSet::new(), Vec::new());
+            let (calls, start) = (Arc::new(AtomicUsize::new(0)), Instant::now());
             for kind in 0..KINDS {
-                let (near, far) = stuck().await;
-                full.push((fill(&near), far));
+                let (socket, far) = stuck().await;
+                full.push((fill(&socket), far));
+                let near = Counted { socket, calls: calls.clone() };
                 sends.spawn(async move { send(&near, kind).await });
             }
             tokio::select! {
@@ -115,6 +141,10 @@ fn a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
                 _ = sends.join_next() => panic!("it is full"),
                 () = clocks.assert_asleep(KINDS as u32) => {}
             }
+            // However busy the machine is: each may look every 4 ms.
+            let (calls, most) =
+                (calls.load(Ordering::Relaxed) as u128, start.elapsed().as_millis());
+            assert!(calls <= KINDS as u128 * (most / 3 + 10), "{calls} calls in {most} ms");
             full.iter().for_each(|(full, far)| drain(far, *full));
             sends.join_all().await;
         });
