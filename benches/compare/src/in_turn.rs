@@ -5,10 +5,10 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::Extent;
-use crate::clock::Clock;
 use crate::counting::counted;
 use crate::load::Load;
 use crate::peers::{self, Turn};
+use crate::process::Clock;
 use crate::tables::Tables;
 
 /// How long a turn takes.

@@ -9,14 +9,13 @@
 //! `benches/compare/report.sh` does both. `compare ratios` compares two ways of doing one thing, to judge a change.
 
 mod about;
-mod child;
-mod clock;
 #[path = "../../../tests/common/counting.rs"]
 mod counting;
 mod echo;
 mod in_turn;
 mod load;
 mod peers;
+mod process;
 mod ratios;
 mod report;
 mod tables;

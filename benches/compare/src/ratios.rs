@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use mmsg::{BatchSocket, SendMsg, SendQueue};
 
-use crate::clock::Clock;
 use crate::load::{self, Load};
 use crate::peers::one::SendOne;
+use crate::process::Clock;
 use crate::{peers, wire};
 
 /// Datagrams per turn of about two milliseconds.

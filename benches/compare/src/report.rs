@@ -2,7 +2,6 @@
 
 mod charts;
 mod goals;
-mod loads;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -12,8 +11,7 @@ use std::io;
 use std::path::Path;
 
 use goals::Goal;
-use loads::{Row, SHOWN};
-use tables::Measured;
+use tables::{Measured, Row, SHOWN, loads};
 
 /// Writes `benchmarks.md` and its charts.
 pub fn write(from: &Path, to: &Path) -> io::Result<()> {
@@ -37,7 +35,7 @@ pub fn write(from: &Path, to: &Path) -> io::Result<()> {
 /// The page with this run's tables in place of the last run's. Its text stands in the page itself.
 fn text(measured: &Measured, goals: &[Goal]) -> String {
     let mut page = include_str!("../../../docs/benchmarks.md").to_string();
-    let rows = loads::all(measured).into_iter().map(|Row { name, by_std, speed_ups }| {
+    let rows = loads(measured).into_iter().map(|Row { name, by_std, speed_ups }| {
         let by_std = or_dash(by_std, figure);
         let speed_ups = speed_ups.into_iter().map(|times| or_dash(times, figure));
         [name.to_string(), by_std].into_iter().chain(speed_ups).collect()

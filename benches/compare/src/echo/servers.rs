@@ -14,8 +14,8 @@ use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
 
 use super::calls;
-use crate::child::Server;
 use crate::load::{COALESCED_LEN, SLOT_LEN};
+use crate::process::Server;
 
 /// Messages of a receive.
 const SLOTS: usize = 64;

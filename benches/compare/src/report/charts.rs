@@ -6,8 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::figure;
-use super::loads::{self, SHOWN};
-use super::tables::{Measured, middle};
+use super::tables::{Measured, SHOWN, loads, middle};
 
 const SIZE: (u32, u32) = (920, 460);
 const PAPER: RGBColor = RGBColor(250, 250, 247);
@@ -59,7 +58,7 @@ fn over_batch(measured: &Measured) -> Drawn {
 
 /// How many times as fast as std, by load.
 fn speed_up(measured: &Measured) -> Drawn {
-    let rows = loads::all(measured);
+    let rows = loads(measured);
     let names: Vec<_> = rows.iter().map(|row| row.name.to_string()).collect();
     let values = |i: usize| rows.iter().map(|row| row.speed_ups[i]).collect();
     let series: Vec<_> = SHOWN.into_iter().enumerate().map(|(i, way)| (way, values(i))).collect();

@@ -3,7 +3,8 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::thread::{self, JoinHandle};
 
-use crate::program::{Ended, Server, client, has_ipv6, loopbacks, run, serve};
+use crate::running::{Ended, Server, client, has_ipv6, loopbacks};
+use crate::{run, serve};
 
 /// The number after `name` at the start of a line.
 fn figure(ended: &Ended, name: &str) -> u64 {

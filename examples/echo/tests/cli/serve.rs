@@ -6,9 +6,8 @@ use std::process::{Command, Stdio};
 
 use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
 
-use crate::program::{
-    PATIENCE, Program, Server, client, example, has_ipv6, loopbacks, serve, skip,
-};
+use crate::running::{PATIENCE, Program, Server, client, example, has_ipv6, loopbacks, skip};
+use crate::serve;
 
 /// Sends a datagram of each length and checks what comes back.
 fn exchange(client: &UdpSocket, server: &Server, lengths: &[usize]) {

@@ -1,6 +1,6 @@
 //! Requests that cannot be met print one line on standard error, with status 2.
 
-use crate::program::run;
+use crate::run;
 
 #[test]
 fn errors_are_one_line() {
