@@ -1,6 +1,5 @@
 //! The socket that its handle and its flusher share. It is quiet, tokio's own, until a burst begins the batches.
 
-use std::future::Future;
 use std::io;
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -179,26 +178,21 @@ impl Shared {
         }
     }
 
-    /// Queues a message, after waiting while the queue is full, or sends it by `plain`.
-    pub(crate) async fn send(
-        &self,
-        msg: &SendMsg<'_>,
-        plain: impl Future<Output = io::Result<usize>>,
-    ) -> io::Result<usize> {
+    /// Like [`queue`](Self::queue), and waits while the queue is full.
+    pub(crate) async fn queue_later(&self, msg: &SendMsg<'_>) -> Option<io::Result<usize>> {
         loop {
-            match self.queue(msg) {
-                None => return plain.await,
-                Some(Err(error)) if is_would_block(&error) => {
-                    self.space().await?;
+            match self.queue(msg)? {
+                Err(error) if is_would_block(&error) => match self.space().await {
                     // Queueing costs no unit of the budget. A task that only sends yields here.
-                    task::yield_now().await;
-                }
-                Some(result) => return result,
+                    Ok(()) => task::yield_now().await,
+                    Err(error) => return Some(Err(error)),
+                },
+                result => return Some(result),
             }
         }
     }
 
-    /// The same for a `poll_` function.
+    /// Queues a message for a `poll_` function, or sends it by `plain`.
     pub(crate) fn poll_send(
         &self,
         cx: &mut Context<'_>,

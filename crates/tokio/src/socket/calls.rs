@@ -142,7 +142,10 @@ impl UdpSocket {
     ///
     /// The system's error, also about an earlier datagram of `send` that was queued.
     pub async fn send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.shared.send(&SendMsg::new(buf), self.plain().send(buf)).await
+        match self.shared.queue_later(&SendMsg::new(buf)).await {
+            Some(result) => result,
+            None => self.plain().send(buf).await,
+        }
     }
 
     /// As tokio's [`send_to`](net::UdpSocket::send_to), or queues the datagram.
@@ -151,10 +154,16 @@ impl UdpSocket {
     ///
     /// The system's error, also about an earlier datagram to this destination that was queued.
     pub async fn send_to<A: ToSocketAddrs>(&self, buf: &[u8], addr: A) -> io::Result<usize> {
+        if self.offload().is_none() {
+            return self.plain().send_to(buf, addr).await;
+        }
         let nowhere =
             || io::Error::new(io::ErrorKind::InvalidInput, "no addresses to send data to");
         let target = net::lookup_host(addr).await?.next().ok_or_else(nowhere)?;
-        self.shared.send(&SendMsg::to(target, buf), self.plain().send_to(buf, target)).await
+        match self.shared.queue_later(&SendMsg::to(target, buf)).await {
+            Some(result) => result,
+            None => self.plain().send_to(buf, target).await,
+        }
     }
 
     /// Sends a message with settings of its own, such as the source address of an answer
@@ -164,8 +173,10 @@ impl UdpSocket {
     ///
     /// The errors of [`send_to`](Self::send_to).
     pub async fn send_msg(&self, msg: &SendMsg<'_>) -> io::Result<usize> {
-        let plain = async { self.plain().send_batch(&[*msg]).await.map(|_| msg.len()) };
-        self.shared.send(msg, plain).await
+        match self.shared.queue_later(msg).await {
+            Some(result) => result,
+            None => self.plain().send_batch(&[*msg]).await.map(|_| msg.len()),
+        }
     }
 
     /// As tokio's [`try_send`](net::UdpSocket::try_send), or queues the datagram.
