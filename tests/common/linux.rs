@@ -1,9 +1,12 @@
-//! Linux only: options without a safe name, network namespaces and CPU affinity.
+//! Linux only: options without a safe name, network namespaces, CPU affinity and datagrams from port 0.
 
 use std::io;
 use std::mem;
+use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::skip;
 
@@ -104,4 +107,25 @@ fn raise_loopback() -> io::Result<()> {
     // SAFETY: this request reads an ifreq (netdevice(7)), which outlives the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &request) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sends UDP datagrams from any port to one address, also from port 0, as no UDP socket does. Needs permission to make a raw socket.
+pub struct RawSender {
+    socket: Socket,
+    to: SocketAddrV4,
+}
+
+impl RawSender {
+    pub fn to(to: SocketAddrV4) -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP))?;
+        Ok(Self { socket, to })
+    }
+
+    /// Sends a datagram with this source port in its header (RFC 768; a checksum of 0 means none).
+    pub fn send_from(&self, port: u16, data: &[u8]) -> io::Result<()> {
+        let len = 8 + u16::try_from(data.len()).map_err(io::Error::other)?;
+        let mut bytes = [port, self.to.port(), len, 0].map(u16::to_be_bytes).concat();
+        bytes.extend(data);
+        self.socket.send_to(&bytes, &SockAddr::from(self.to)).map(drop)
+    }
 }

@@ -16,8 +16,6 @@ pub mod descriptors;
 pub mod firewall;
 #[cfg(target_os = "linux")]
 pub mod linux;
-#[cfg(target_os = "linux")]
-pub mod raw;
 
 #[cfg(unix)]
 pub use libc as errno;

@@ -11,7 +11,6 @@ mod full;
 mod idle;
 mod kinds;
 mod polls;
-mod receive;
 mod stand_ins;
 mod until;
 

@@ -1,13 +1,13 @@
-//! The attack, step by step. After each step the server must still answer.
+//! The attack, step by step. After each step the server must still answer. CPU time, descriptors and memory are from proc(5).
 
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use mmsg::{BatchSocket, BatchSocketExt, SendMsg};
 
 use crate::common::payload;
-use crate::measure;
 use crate::running::PATIENCE;
 use crate::target::{Server, Target};
 
@@ -58,11 +58,11 @@ fn attack(target: &mut Target, strength: &Strength, before: Option<usize>) -> (u
     drop(client);
 
     let (name, pid) = (target.name, target.pid());
-    measure::wait_for_rest(name, pid);
+    wait_for_rest(name, pid);
     if let Some(before) = before {
-        measure::wait_for_descriptors(name, pid, before);
+        wait_for_descriptors(name, pid, before);
     }
-    (measure::descriptors(pid), measure::memory(pid))
+    (descriptors(pid), memory(pid))
 }
 
 /// First only datagrams from port 0; then these and empty ones among good ones in one batch. The good ones must be
@@ -146,4 +146,60 @@ fn flood(target: &mut Target, mut goes_on: impl FnMut(&mut Target, u64) -> bool)
         // Errors mean that the server has ended, which a later check finds.
         sent += client.send_batch(&msgs).unwrap_or(1) as u64;
     }
+}
+
+/// Resident memory in KiB.
+fn memory(pid: u32) -> u64 {
+    let status = read(pid, "status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).expect("VmRSS of a process that runs")
+}
+
+/// Open descriptors.
+fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).expect("the descriptors of a child").count()
+}
+
+/// Waits until the process has at most `most` descriptors.
+fn wait_for_descriptors(name: &str, pid: u32, most: usize) {
+    let end = Instant::now() + PATIENCE;
+    while descriptors(pid) > most {
+        assert!(Instant::now() < end, "{name}: {} descriptors, {most} before", descriptors(pid));
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits for a quarter of a second in which the process uses less than 4 % of a CPU. A spinning process never has one,
+/// however busy the machine is.
+fn wait_for_rest(name: &str, pid: u32) {
+    let window = Duration::from_millis(250);
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let before = processor_time(pid);
+        thread::sleep(window);
+        let taken = processor_time(pid) - before;
+        if taken < window / 25 {
+            return;
+        }
+        assert!(Instant::now() < end, "{name}: takes {taken:?} of {window:?} with nothing to do");
+    }
+}
+
+/// User and system time so far.
+fn processor_time(pid: u32) -> Duration {
+    let stat = read(pid, "stat");
+    // The second field, the program's name in parentheses, may contain anything.
+    let (_, fields) = stat.rsplit_once(')').expect("a name in brackets");
+    let fields = fields.split_whitespace().skip(11).take(2);
+    let ticks: u64 = fields.map(|ticks| ticks.parse::<u64>().expect("a number of ticks")).sum();
+    // SAFETY: it takes no pointers.
+    let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    let a_second = u64::try_from(a_second).expect("ticks are counted");
+    Duration::from_millis(1_000 * ticks / a_second)
+}
+
+fn read(pid: u32, name: &str) -> String {
+    let path = format!("/proc/{pid}/{name}");
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: the server ended? {error}"))
 }

@@ -16,7 +16,6 @@ mod command_line;
 mod common;
 mod errors;
 mod examples;
-mod measure;
 #[path = "../common/program.rs"]
 mod running;
 #[allow(dead_code)] // The other calls are denied in other test binaries.

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::common::raw::RawSender;
+use crate::common::linux::RawSender;
 use crate::common::{payload, skip};
 use crate::running::{PATIENCE, Program, find, has_ipv6};
 

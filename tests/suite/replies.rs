@@ -40,7 +40,7 @@ fn a_message_without_address_or_port_gets_no_reply() {
 #[test]
 fn a_datagram_from_port_0_costs_no_other_reply() {
     use crate::common::sockets::{addr, settle, udp4};
-    use crate::common::{no_failure, raw::RawSender, recv::payloads, skip};
+    use crate::common::{linux::RawSender, no_failure, recv::payloads, skip};
     use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};
     use std::net::SocketAddr::V4;
 

@@ -2,7 +2,6 @@
 
 mod abuse;
 mod dig;
-mod failing;
 mod load;
 mod operator;
 mod program;

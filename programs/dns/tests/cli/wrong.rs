@@ -1,4 +1,4 @@
-//! Bad arguments and bad zones: one line on standard error.
+//! What cannot be served: one line on standard error.
 
 use std::fs;
 use std::process::Command;
@@ -14,14 +14,6 @@ fn assert_fails(ended: &Ended, status: i32, what: &str) {
     let said = ended.err.join("\n");
     assert_eq!(ended.status, Some(status), "{said}");
     assert!(said.starts_with("error: ") && said.contains(what), "{said}");
-}
-
-#[test]
-fn bad_arguments_are_rejected() {
-    let ended = dns(&[]);
-    assert_fails(&ended, 2, "--listen");
-    let ended = dns(&["--listen", "here", "--zone", "x"]);
-    assert_fails(&ended, 2, "here");
 }
 
 #[test]
@@ -93,17 +85,6 @@ fn a_malformed_zone_is_rejected() {
     let _ = fs::remove_dir_all(folder);
 }
 
-#[test]
-fn a_port_in_use_is_an_error() {
-    for threads in ["1", "2"] {
-        let server = serve("127.0.0.1:0", &["--threads", threads]);
-        let (addr, zone) = (server.addr.to_string(), zone());
-        let zone = zone.to_str().expect("a plain path");
-        let ended = dns(&["--listen", &addr, "--zone", zone, "--threads", threads]);
-        assert_fails(&ended, 1, "in use");
-    }
-}
-
 /// As where the user may have no more threads (`ulimit -u`).
 #[test]
 fn a_thread_that_cannot_start_ends_the_server() {
@@ -136,4 +117,24 @@ fn a_thread_that_cannot_start_ends_the_server() {
     server.signal(libc::SIGTERM);
     assert_eq!(server.wait().status, Some(0));
     let _ = fs::remove_dir_all(folder);
+}
+
+/// All receives fail. The server inherits this thread's filter.
+#[test]
+fn a_lasting_receive_error_is_said_once_a_second() {
+    let test = || {
+        if let Err(error) = crate::seccomp::deny(&[crate::seccomp::RECVMMSG], libc::ENOMEM) {
+            return skip("a_lasting_receive_error", error);
+        }
+        let begin = std::time::Instant::now();
+        let server = serve("127.0.0.1:0", &["--threads", "2"]);
+        let lines = [(); 3].map(|()| server.program.err_line());
+        assert!(lines.iter().all(|line| line.starts_with("error: cannot receive: ")), "{lines:?}");
+        server.program.signal(libc::SIGTERM);
+        let ended = server.program.wait();
+        assert_eq!(ended.status, Some(0));
+        let seconds = begin.elapsed().as_secs() as usize + 2;
+        assert!((3..=seconds).contains(&(3 + ended.err.len())), "{seconds} s: {:?}", ended.err);
+    };
+    std::thread::spawn(test).join().expect("no panic");
 }
