@@ -47,6 +47,7 @@
 //! - The datagrams of a batch are lost with the socket, even if the descriptor has been duplicated.
 //!   [`into_std`](UdpSocket::into_std) fails while some are left. While the socket lives, a duplicate of its descriptor may
 //!   receive coalesced messages.
+//! - On Windows, a short buffer truncates a datagram of a batch, without the error of tokio's receives.
 //! - `try_io`, `async_io` and `Borrow` of tokio's socket are missing: the kernel may have no datagram while the socket is readable.
 //! - The runtime needs time enabled (`enable_all`): after an error, a sender sleeps until a full socket has space.
 //! - `MMSG_OFFLOAD=0` keeps each socket of the process quiet, [`stay_quiet`](UdpSocket::stay_quiet) one.
