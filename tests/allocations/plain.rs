@@ -10,12 +10,11 @@ use std::time::Instant;
 
 use crate::common::{BACKENDS, is_emulated, sockets};
 use crate::counting::{Counts, counted};
-use crate::way::{Way, calls, exchange};
+use crate::way::{calls, exchange};
 use crate::{use_backend, without_allocating};
 use mmsg::control::ControlBuf;
 use mmsg::{
     Ancillary, BatchSocket, BatchSocketExt, Flags, MmsgBuf, Offload, RecvBatch, RecvMsg, SendMsg,
-    SendQueue,
 };
 
 const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
@@ -87,6 +86,9 @@ fn an_empty_socket_allocates_nothing() {
 #[cfg(unix)]
 #[test]
 fn a_full_socket_allocates_nothing() {
+    use crate::way::Way;
+    use mmsg::SendQueue;
+
     let (near, _far) = UnixDatagram::pair().expect("a pair");
     near.set_nonblocking(true).expect("an open socket");
     while near.send(&PAYLOAD).is_ok() {}
