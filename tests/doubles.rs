@@ -197,20 +197,6 @@ fn the_provided_methods_need_little_stack() {
         let mut batch = RecvBatch::new(32, 64);
         assert_eq!(double().recv_into(&mut batch).expect("more is there"), 16);
     };
-    let receive_slices = || {
-        let mut memory = vec![[0; 64]; 32];
-        let mut buffers: Vec<_> = memory.iter_mut().map(|data| IoSliceMut::new(data)).collect();
-        let received = double().recv_slices(&mut buffers, &mut |_, _| ());
-        assert_eq!(received.expect("more is there"), 16);
-    };
-    let send_each = || {
-        let sent = double().send_each(msgs(&data), no_failure);
-        assert_eq!(sent.expect("there is space"), 300);
-    };
-    let flush = || {
-        let mut queue = queue_of(msgs(&data));
-        assert_eq!(double().flush(&mut queue).expect("there is space"), 300);
-    };
     let through_dyn = || {
         let (double, mut queue) = (double(), queue_of(msgs(&data)));
         let socket: &dyn BatchSocket = &double;
@@ -219,8 +205,7 @@ fn the_provided_methods_need_little_stack() {
         let failed = |_: &SendMsg<'_>, error| panic!("{error}");
         assert_eq!(socket.flush_each(&mut queue, failed).expect("there is space"), 300);
     };
-    let methods: [&(dyn Fn() + Sync); 5] =
-        [&receive_into, &receive_slices, &send_each, &flush, &through_dyn];
+    let methods: [&(dyn Fn() + Sync); 2] = [&receive_into, &through_dyn];
     for method in methods {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().stack_size(64 << 10);

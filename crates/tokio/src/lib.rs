@@ -25,10 +25,11 @@
 //! A socket begins quiet: each call is one of tokio's socket. After eight receives that found a datagram at once, it looks how
 //! many more there are. More than four are a burst: it turns GRO on and receives batches of up to 32 messages from then on, whose
 //! datagrams its calls hand out one by one. While more than four datagrams have come since the kernel had none, sends
-//! are queued, and a task of the runtime, the flusher, sends what was queued in its turn, as GSO batches by destination.
+//! are queued, and a task of the runtime, the flusher, sends what was queued in its turn, as GSO batches by destination. After a
+//! turn of four or fewer, sends leave at once again.
 //!
-//! - On a `current_thread` runtime all tasks queue their datagrams. Outside of tasks, in `block_on`, datagrams are queued while
-//!   some of the batch are left, and the next send takes them with it.
+//! - On a `current_thread` runtime all its tasks queue their datagrams; other threads send at once. Outside of tasks, in
+//!   `block_on`, datagrams are queued while some of the batch are left, and the next send takes them with it.
 //! - On a `multi_thread` runtime the task that received the last batch queues its datagrams. Other tasks, and `block_on`, send at once,
 //!   or behind what is queued: run the loop that receives and answers in a task (`tokio::spawn`).
 //!

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::thread::{self, ThreadId};
 
 use mmsg::errors::PushError;
 use mmsg::offload::OffloadState;
@@ -27,10 +29,12 @@ pub(crate) struct Sends {
     pub(crate) errors: BTreeMap<Option<SocketAddr>, io::Error>,
     /// Queued datagrams that the kernel did not accept.
     pub(crate) failed: u64,
-    /// Set while many datagrams came, whose answers are worth a batch: whether their runtime has one thread, and their task.
-    pub(crate) receiver: Option<(bool, Option<task::Id>)>,
+    /// Set while many datagrams came, whose answers are worth a batch: the thread of a runtime that has but one, and the task.
+    pub(crate) receiver: Option<(Option<ThreadId>, Option<task::Id>)>,
     /// The task that sends what is queued.
     pub(crate) flusher: Option<AbortHandle>,
+    /// A forked child must not send what its parent queued.
+    pub(crate) process: u32,
 }
 
 impl Sends {
@@ -41,15 +45,17 @@ impl Sends {
             failed: 0,
             receiver: None,
             flusher: None,
+            process: process::id(),
         }
     }
 
-    /// Whether this task will probably send more datagrams before the flusher has its turn: any task of a runtime with one thread.
-    /// On several threads another one may run the flusher, at once, and waking it costs more than a batch saves, unless a loop
+    /// Whether this task will probably send more datagrams before the flusher has its turn: any task of a runtime with one thread,
+    /// which the thread now drives. On several threads another one may run the flusher, at once, and waking it costs more than a batch saves, unless a loop
     /// receives and answers.
     pub(crate) fn will_follow(&self, task: Option<task::Id>) -> bool {
-        self.receiver.is_some_and(|(has_one_thread, receiver)| {
-            has_one_thread || task.is_some() && task == receiver
+        self.receiver.is_some_and(|(only_thread, receiver)| match only_thread {
+            Some(thread) => thread == thread::current().id(),
+            None => task.is_some() && task == receiver,
         })
     }
 
@@ -76,6 +82,9 @@ impl Sends {
     /// Sends what the kernel takes without waiting. `Pending`: some datagrams are left.
     pub(crate) fn flush(&mut self, socket: &UdpSocket, offload: &OffloadState) -> Poll<()> {
         let mut was_refused = false;
+        if self.process != process::id() {
+            self.queue.clear();
+        }
         while !self.queue.is_empty() {
             // The kernel is asked even if tokio remembers no space: its runtime may have ended, or not yet seen the event.
             let mut call = || offload.on(socket).flush(&mut self.queue);
@@ -87,14 +96,17 @@ impl Sends {
                 Ok(_) => was_refused = false,
                 Err(error) if is_would_block(&error) => return Poll::Pending,
                 Err(error) => {
-                    // About the front, which the flush has chosen.
-                    let dest = self.queue.front().and_then(|msg| msg.dest());
-                    // A refusal is about an earlier datagram of a connected socket: this one was not sent.
-                    was_refused = error.kind() == ErrorKind::ConnectionRefused && !was_refused;
+                    // About the front, which the flush has chosen; or a refusal, which is about an earlier datagram to a
+                    // connected socket's peer: this one was not sent.
+                    let is_refusal = error.kind() == ErrorKind::ConnectionRefused;
+                    let front = self.queue.front().and_then(|msg| msg.dest());
+                    let dest = front.filter(|_| !is_refusal);
+                    was_refused = is_refusal && !was_refused;
                     if !was_refused {
                         self.queue.discard_front();
                         self.failed += 1;
                     }
+                    self.errors.remove(&dest);
                     if self.errors.len() == MAX_ERRORS {
                         self.errors.pop_first();
                     }
@@ -102,6 +114,7 @@ impl Sends {
                 }
             }
         }
+        self.flusher = None; // Its runtime may not be driven when there is more to send.
         Poll::Ready(())
     }
 }

@@ -1,10 +1,10 @@
 //! The socket that its handle and its flusher share. It is quiet, tokio's own, until a burst begins the batches.
 
 use std::io;
-use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll, ready};
+use std::thread;
 use std::time::Duration;
 
 use bytes::BufMut;
@@ -45,8 +45,6 @@ pub(crate) struct Shared {
 pub(crate) struct Busy {
     pub(crate) offload: OffloadState,
     pub(crate) sends: Mutex<Sends>,
-    /// A forked child must not send what its parent queued.
-    pub(crate) process: u32,
 }
 
 /// A receive: tokio's call for a quiet socket, and what makes its result of a datagram of a batch.
@@ -101,14 +99,14 @@ impl Shared {
         let has_many = received.fill(&self.socket, offload, takes)? > FEW;
         let is_new = has_many && offload.is_none();
         if let Some(Ok(offload)) = is_new.then(|| OffloadState::new(&self.socket)) {
-            let (sends, process) = (Mutex::new(Sends::new()), process::id());
-            let _ = self.busy.set(Busy { offload, sends, process });
+            let _ = self.busy.set(Busy { offload, sends: Mutex::new(Sends::new()) });
         }
         let Some(busy) = self.busy.get() else { return Ok(()) };
         let mut sends = lock(&busy.sends);
         let runtime = has_many.then(Handle::try_current).and_then(Result::ok);
         sends.receiver = runtime.map(|runtime| {
-            (runtime.runtime_flavor() == RuntimeFlavor::CurrentThread, task::try_id())
+            let has_one_thread = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
+            (has_one_thread.then(|| thread::current().id()), task::try_id())
         });
         // The runtime of the last flusher may not be driven now.
         if !sends.queue.is_empty() {
@@ -149,9 +147,9 @@ impl Shared {
         }
     }
 
-    /// Queues a message. `None`: it is to be sent at once. `WouldBlock`: the queue is full, and has been flushed as far as
-    /// the socket takes it.
-    pub(crate) fn queue(&self, msg: &SendMsg<'_>) -> Option<io::Result<usize>> {
+    /// Queues a message. `None`: it is to be sent at once. `WouldBlock`: the queue has been flushed as far as the socket takes
+    /// it, because it was full; with `yields` also if all was sent.
+    pub(crate) fn queue(&self, msg: &SendMsg<'_>, yields: bool) -> Option<io::Result<usize>> {
         let busy = self.busy.get()?;
         let (task, bound) = (task::try_id(), self.bound.load(Ordering::Relaxed));
         // Nothing runs after a `block_on`: the answer to the last datagram of a batch takes the others with it.
@@ -173,7 +171,7 @@ impl Shared {
         match pushed {
             Ok(()) => Some(Ok(msg.len())),
             // It must not overtake the others.
-            Err(error) if flushed.is_ready() && error != PushError::Full => None,
+            Err(error) if flushed.is_ready() && !(yields && error == PushError::Full) => None,
             Err(_) => Some(Err(io::ErrorKind::WouldBlock.into())),
         }
     }
@@ -181,8 +179,8 @@ impl Shared {
     /// Like [`queue`](Self::queue), and waits while the queue is full.
     pub(crate) async fn queue_later(&self, msg: &SendMsg<'_>) -> Option<io::Result<usize>> {
         loop {
-            match self.queue(msg)? {
-                Err(error) if is_would_block(&error) => match self.space().await {
+            match self.queue(msg, true)? {
+                Err(error) if is_would_block(&error) => match self.flush_all().await {
                     // Queueing costs no unit of the budget. A task that only sends yields here.
                     Ok(()) => task::yield_now().await,
                     Err(error) => return Some(Err(error)),
@@ -199,10 +197,12 @@ impl Shared {
         msg: &SendMsg<'_>,
         plain: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        match self.queue(msg) {
+        match self.queue(msg, true) {
             None => plain(cx),
             Some(Err(error)) if is_would_block(&error) => {
-                ready!(self.socket.poll_send_ready(cx))?;
+                if self.flush().is_pending() {
+                    ready!(self.socket.poll_send_ready(cx))?;
+                }
                 // There is space. A task that only sends yields here.
                 cx.waker().wake_by_ref();
                 Poll::Pending
@@ -217,12 +217,14 @@ impl Shared {
         lock(&busy.sends).flush(&self.socket, &busy.offload)
     }
 
-    /// Waits until the socket may have space.
-    pub(crate) async fn space(&self) -> io::Result<()> {
-        let ready = self.socket.ready(Interest::WRITABLE).await?;
-        // After an error tokio reports a socket as writable (write closed) for ever.
-        if ready.is_write_closed() || sys::STAYS_WRITABLE {
-            time::sleep(SLEEP).await;
+    /// Sends what is queued, and waits while the socket is full.
+    pub(crate) async fn flush_all(&self) -> io::Result<()> {
+        while self.flush().is_pending() {
+            let ready = self.socket.ready(Interest::WRITABLE).await?;
+            // After an error tokio reports a socket as writable (write closed) for ever.
+            if ready.is_write_closed() || sys::STAYS_WRITABLE {
+                time::sleep(SLEEP).await;
+            }
         }
         Ok(())
     }
@@ -239,13 +241,14 @@ impl Shared {
     fn flush_in_turn(&self) -> Poll<()> {
         let Some(busy) = self.busy.get() else { return Poll::Ready(()) };
         let mut sends = lock(&busy.sends);
+        // The tasks of a turn sent few: they would send as fast at once.
+        if sends.queue.len() <= FEW && sends.receiver.is_some_and(|(thread, _)| thread.is_some()) {
+            sends.receiver = None;
+        }
         let flushed = sends.flush(&self.socket, &busy.offload);
         let is_another = |flusher: &AbortHandle| Some(flusher.id()) != task::try_id();
         if sends.has_flusher() && sends.flusher.as_ref().is_some_and(is_another) {
             return Poll::Ready(()); // A later one goes on.
-        }
-        if flushed.is_ready() {
-            sends.flusher = None;
         }
         flushed
     }
@@ -254,7 +257,9 @@ impl Shared {
 /// The flusher: sends what was queued, in its turn of the runtime. It does not wait for readiness, which would keep the
 /// descriptor open.
 async fn flush(shared: Weak<Shared>) {
+    let mut sleep = SLEEP;
     while shared.upgrade().is_some_and(|shared| shared.flush_in_turn().is_pending()) {
-        time::sleep(SLEEP).await;
+        time::sleep(sleep).await;
+        sleep = (2 * sleep).min(25 * SLEEP);
     }
 }

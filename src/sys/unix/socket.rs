@@ -66,6 +66,13 @@ macro_rules! impl_as_socket {
                 $socket
             }
         }
+
+        impl<$($generics)*> std::os::fd::AsRawFd for $type {
+            fn as_raw_fd(&self) -> std::os::fd::RawFd {
+                let $this = self;
+                std::os::fd::AsRawFd::as_raw_fd(&$socket)
+            }
+        }
     };
 }
 pub(crate) use impl_as_socket;

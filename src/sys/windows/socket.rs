@@ -31,6 +31,13 @@ macro_rules! impl_as_socket {
                 $socket
             }
         }
+
+        impl<$($generics)*> std::os::windows::io::AsRawSocket for $type {
+            fn as_raw_socket(&self) -> std::os::windows::io::RawSocket {
+                let $this = self;
+                std::os::windows::io::AsRawSocket::as_raw_socket(&$socket)
+            }
+        }
     };
 }
 pub(crate) use impl_as_socket;

@@ -185,7 +185,7 @@ impl UdpSocket {
     ///
     /// `WouldBlock` if the socket, or the queue and the socket, are full; else the errors of [`send`](Self::send).
     pub fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.shared.queue(&SendMsg::new(buf)).unwrap_or_else(|| self.plain().try_send(buf))
+        self.shared.queue(&SendMsg::new(buf), false).unwrap_or_else(|| self.plain().try_send(buf))
     }
 
     /// As tokio's [`try_send_to`](net::UdpSocket::try_send_to), or queues the datagram.
@@ -195,7 +195,7 @@ impl UdpSocket {
     /// `WouldBlock` if the socket, or the queue and the socket, are full; else the errors of
     /// [`send_to`](Self::send_to).
     pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
-        let queued = self.shared.queue(&SendMsg::to(target, buf));
+        let queued = self.shared.queue(&SendMsg::to(target, buf), false);
         queued.unwrap_or_else(|| self.plain().try_send_to(buf, target))
     }
 

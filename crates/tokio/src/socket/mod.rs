@@ -10,7 +10,7 @@ use mmsg::offload::OffloadState;
 use socket2::SockRef;
 use tokio::net::{self, ToSocketAddrs};
 
-use crate::sends::lock;
+use crate::sends::{is_would_block, lock};
 use crate::shared::Shared;
 
 /// A UDP socket with the calls of tokio's [`UdpSocket`](net::UdpSocket), and batches underneath.
@@ -177,8 +177,9 @@ impl UdpSocket {
         let is_empty = self.shared.flush().is_ready() && !self.shared.has_left();
         let was_quiet = self.offload().is_none();
         drop(self); // Turns GRO off.
-        let has_none = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
-        match is_empty && (was_quiet || socket.peek(&mut []).is_err_and(has_none)) {
+        // The first may fail by an error of the socket.
+        let is_drained = || (0..2).any(|_| socket.peek(&mut []).is_err_and(|e| is_would_block(&e)));
+        match is_empty && (was_quiet || is_drained()) {
             true => Ok(socket),
             false => Err(io::ErrorKind::WouldBlock.into()),
         }
@@ -223,10 +224,7 @@ impl UdpSocket {
     ///
     /// The error of a runtime that shuts down. [`take_error`](Self::take_error) has those of datagrams.
     pub async fn flush(&self) -> io::Result<()> {
-        while self.shared.flush().is_pending() {
-            self.shared.space().await?;
-        }
-        Ok(())
+        self.shared.flush_all().await
     }
 
     /// The socket's error, as tokio's [`take_error`](net::UdpSocket::take_error), or that of a datagram that was queued.
@@ -286,8 +284,10 @@ impl TryFrom<std::net::UdpSocket> for UdpSocket {
 /// Sends what the kernel takes of the queue without waiting. A duplicate of the descriptor gets single datagrams again.
 impl Drop for UdpSocket {
     fn drop(&mut self) {
-        let busy = self.shared.busy.get();
-        let Some(busy) = busy.filter(|busy| busy.process == process::id()) else { return };
+        let Some(busy) = self.shared.busy.get() else { return };
+        if lock(&busy.sends).process != process::id() {
+            return; // A child's, by a fork.
+        }
         let _ = self.shared.flush();
         let _ = busy.offload.disable_gro(self.plain());
         // The flusher may be sending on another thread, which does not wait. Then the descriptor is this handle's alone.

@@ -12,11 +12,12 @@ use std::os::fd::AsFd;
 #[cfg(target_os = "linux")]
 use mmsg::{BatchSocket, Offload, SendMsg};
 use mmsg_tokio::UdpSocket;
+use tokio::runtime::Builder;
 use tokio::task::{self, LocalSet};
 
 use crate::kit::{MANY, arrive, busy, quiet, receive, runtime, soon};
 
-/// Queues `count` answers in a task, without a turn in which the flusher could run.
+/// Queues `count` answers in a task.
 async fn queue(socket: &Arc<UdpSocket>, client: &tokio::net::UdpSocket, count: usize) {
     arrive(client, MANY).await;
     let socket = socket.clone();
@@ -68,18 +69,35 @@ fn what_is_queued_leaves_after_its_runtime_has_ended() {
     }
 }
 
-/// The first runtime is not driven while the second runs.
+/// The first runtime is not driven while other tasks send: a thread of its own, one of a runtime with several, and, after a
+/// flush, one of a runtime with this thread alone.
 #[test]
 fn answers_leave_by_the_runtime_whose_task_sends_them() {
-    let (first, second) = (runtime(0), runtime(2));
+    // A `block_on` ends before the flusher has its turn.
+    let first = Builder::new_current_thread().event_interval(1).enable_all().build().unwrap();
+    let second = runtime(2);
     let (socket, client, _) = second.block_on(busy());
-    first.block_on(queue(&socket, &client, 3));
-    second.block_on(async {
-        queue(&socket, &client, 5).await;
-        for _ in 0..8 {
-            assert_eq!(soon(client.recv(&mut [0; 8])).await.expect("an answer"), 4);
+    let to = client.local_addr().expect("it is bound");
+    let send = |socket: Arc<UdpSocket>| move || socket.try_send_to(b"more", to).expect("sent");
+    for case in 0..3 {
+        first.block_on(queue(&socket, &client, 3));
+        let send = send(socket.clone());
+        match case {
+            0 => drop(second.block_on(first.spawn_blocking(send)).expect("it ends")),
+            1 => second.block_on(queue(&socket, &client, 1)),
+            _ => {
+                first.block_on(socket.flush()).expect("it runs");
+                runtime(0).block_on(async {
+                    task::spawn(async move { send() }).await.expect("it ends");
+                    task::yield_now().await;
+                });
+            }
         }
-    });
+        for _ in 0..4 {
+            let received = second.block_on(async { soon(client.recv(&mut [0; 8])).await });
+            assert_eq!(received.expect("an answer"), 4, "{case}");
+        }
+    }
 }
 
 /// What the kernel has coalesced for the socket would reach others as one message.
@@ -119,6 +137,18 @@ async fn others_get_single_datagrams_once_the_socket_is_gone() {
     }
 }
 
+/// It is no datagram that is left.
+#[tokio::test]
+async fn a_socket_with_an_error_becomes_stds() {
+    let (socket, client, _) = busy().await;
+    let nobody = client.local_addr().expect("it is bound");
+    drop(client);
+    socket.connect(nobody).await.expect("connecting only stores the peer");
+    socket.send(b"refused").await.expect("loopback takes it");
+    crate::common::sockets::settle();
+    Arc::into_inner(socket).expect("the only one").into_std().expect("nothing is left");
+}
+
 #[test]
 fn tasks_of_a_local_set_have_their_answers_sent() {
     for threads in [0, 2] {
@@ -140,10 +170,10 @@ fn tasks_of_a_local_set_have_their_answers_sent() {
     }
 }
 
-/// The child drops its copy of the socket. What was queued is the parent's to send.
+/// The child sets an option, and drops its copy of the socket. What was queued is the parent's to send.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_forked_child_that_drops_the_socket_sends_nothing() {
+fn a_forked_child_sends_nothing_of_its_parents() {
     let runtime = runtime(0);
     let (socket, client, _) = runtime.block_on(busy());
     runtime.block_on(async {
@@ -158,6 +188,7 @@ fn a_forked_child_that_drops_the_socket_sends_nothing() {
                 // SAFETY: the child of this process makes no call but those of the drop, and exits.
                 match unsafe { libc::fork() } {
                     0 => {
+                        let _ = socket.set_ttl(64); // It would flush first.
                         let socket = Arc::as_ptr(&socket);
                         // SAFETY: nothing of this copy of the process uses the socket again.
                         unsafe { std::ptr::read(socket) };

@@ -178,6 +178,33 @@ async fn an_error_of_a_queued_datagram_comes_from_the_next_send_there_and_from_t
     }
 }
 
+/// It fails a send to the socket's peer, and no other. What is sent after a turn of few datagrams leaves at once.
+#[tokio::test]
+async fn a_refusal_is_the_connected_peers() {
+    let (socket, client, _) = busy().await;
+    let nobody = UdpSocket::bind("127.0.0.1:0").await.and_then(|socket| socket.local_addr());
+    arrive(&client, MANY).await;
+    let from = receive(&socket, MANY).await;
+    socket.connect(nobody.expect("it is bound")).await.expect("connecting only stores the peer");
+    let task = task::spawn(async move {
+        let sent = || socket.offload().expect("it has batches").counters().sent;
+        socket.send(b"gone").await.expect("queued");
+        socket.flush().await.expect("the runtime runs");
+        settle();
+        for _ in 0..9 {
+            socket.send_to(b"good", from).await.expect("queued or sent");
+            task::yield_now().await;
+        }
+        assert_eq!(sent(), 2, "the first two are queued");
+        let error = socket.send(b"next").await.expect_err("about the first");
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    });
+    task.await.expect("it ends");
+    for _ in 0..9 {
+        soon(client.recv(&mut [0; 8])).await.expect("an answer");
+    }
+}
+
 /// Tasks send through a queue of two datagrams, by each call.
 #[test]
 fn a_full_queue_makes_senders_wait_and_loses_nothing() {
@@ -196,14 +223,8 @@ fn a_full_queue_makes_senders_wait_and_loses_nothing() {
                             match kind {
                                 0 => soon(socket.send_to(&data, from)).await,
                                 1 => soon(poll_fn(|cx| socket.poll_send_to(cx, &data, from))).await,
-                                _ => loop {
-                                    match socket.try_send_to(&data, from) {
-                                        Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                                            soon(socket.writable()).await.expect("writable");
-                                        }
-                                        result => break result,
-                                    }
-                                },
+                                // Never refused: the socket takes all of them.
+                                _ => socket.try_send_to(&data, from),
                             }
                             .expect("sent");
                         }
