@@ -162,12 +162,14 @@ impl Shared {
         if sends.queue.is_empty() && !waits {
             return None;
         }
-        let has_flusher = sends.has_flusher() || self.start_flusher(&mut sends);
         let pushed = sends.push(msg, bound);
-        if waits && has_flusher && pushed.is_ok() {
+        if waits && pushed.is_ok() && (sends.has_flusher() || self.start_flusher(&mut sends)) {
             return Some(Ok(msg.len()));
         }
         let flushed = sends.flush(&self.socket, &busy.offload);
+        if flushed.is_pending() && !sends.has_flusher() {
+            self.start_flusher(&mut sends);
+        }
         match pushed {
             Ok(()) => Some(Ok(msg.len())),
             // It must not overtake the others.
