@@ -38,6 +38,22 @@ fn at_once<T>(future: impl Future<Output = io::Result<T>>) -> Result<T, Option<i
     }
 }
 
+/// The future waits, and makes at most 300 calls a second meanwhile; a slow machine makes fewer.
+#[cfg(has_descriptors)]
+async fn makes_few_calls<T: std::fmt::Debug>(
+    mut waits: std::pin::Pin<&mut impl Future<Output = T>>,
+) {
+    fault::script([]);
+    let (began, mut calls) = (Instant::now(), 0);
+    while calls < 20 {
+        let waited = time::timeout(Duration::from_millis(100), waits.as_mut()).await;
+        assert!(waited.is_err() && began.elapsed().as_secs() < 120, "{calls} calls: {waited:?}");
+        calls += fault::log().len();
+    }
+    let most = 10 + began.elapsed().as_millis() * 3 / 10;
+    assert!(calls as u128 <= most, "{calls} calls, {most} at most");
+}
+
 /// OpenBSD and macOS may refuse a send of a socket that stays writable: no event follows.
 #[cfg(has_descriptors)]
 #[test]
@@ -79,7 +95,6 @@ fn a_send_refused_by_a_writable_socket_is_made_again() {
 #[test]
 fn a_message_to_a_unix_address_goes_soon_after_its_receiver_has_read() {
     use std::os::unix::net::UnixDatagram;
-    const WATCHED: Duration = Duration::from_millis(300);
     with_ready_socket(async |_, _| {
         for (holds, way) in
             [false, true].into_iter().flat_map(|holds| (0..3).map(move |n| (holds, n)))
@@ -108,10 +123,7 @@ fn a_message_to_a_unix_address_goes_soon_after_its_receiver_has_read() {
                     _ => poll_fn(|cx| near.poll_send_batch(cx, &mut waiter, &msgs)).await,
                 }
             });
-            fault::script([]);
-            assert!(time::timeout(WATCHED, send.as_mut()).await.is_err(), "there is no space");
-            let calls = fault::log().len();
-            assert!((10..90).contains(&calls), "{calls} calls: {holds} {way}");
+            makes_few_calls(send.as_mut()).await;
             let mut buffer = [0; 8];
             while reads.recv(&mut buffer).is_ok() {}
             let sent = time::timeout(Duration::from_secs(120), send.as_mut()).await;
@@ -179,11 +191,7 @@ fn a_receive_beside_a_report_sleeps() {
         socket.send_to(b"lost", to).await.expect("loopback takes a datagram");
         let mut batch = RecvBatch::new(2, 16);
         assert_eq!(socket.recv_into(&mut batch).await.expect("one is there"), 1);
-        fault::script([]);
-        let wait = time::timeout(Duration::from_millis(300), socket.recv_into(&mut batch));
-        assert!(wait.await.is_err(), "nothing comes");
-        let calls = fault::log().len();
-        assert!((2..90).contains(&calls), "{calls} calls");
+        makes_few_calls(pin!(socket.recv_into(&mut batch))).await;
     });
 }
 
