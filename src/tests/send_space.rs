@@ -115,7 +115,7 @@ fn a_full_unix_peer_is_waited_for_and_is_no_error_of_a_message() {
             is_full(near);
             assert!(start.elapsed() >= timeout);
         });
-        assert!((2..=21).contains(&timed), "{timed} calls");
+        assert!((1..=21).contains(&timed), "{timed} calls"); // One on a slow machine.
         let at_once = with_full_peer(1, |near| {
             near.set_nonblocking(true).expect("an open socket");
             is_full(near);
