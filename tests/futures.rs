@@ -15,7 +15,7 @@ mod reports;
 mod stuck;
 
 #[cfg(target_os = "linux")]
-use futures::{adopted, once, udp};
+use futures::{adopted, once, through, udp};
 
 /// All sockets use this backend.
 const BACKEND: Option<mmsg::Backend> = None;

@@ -4,11 +4,11 @@
 use std::future::poll_fn;
 use std::pin::pin;
 
-use mmsg::{Ancillary, AsyncBatchSocket, BatchSocket, Offload, RecvBatch};
+use mmsg::{Ancillary, AsyncBatchSocket, Offload, RecvBatch};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::{once, run, udp};
+use super::{once, run, through, udp};
 use crate::common::sockets::{addr, refusing, settle, udp4};
 
 /// Whether tokio takes the socket for readable.
@@ -34,24 +34,6 @@ async fn after_a_wait(
     is_readable(socket.tokio_socket()).await
 }
 
-/// Its calls go to the socket, but that is for it alone to know.
-struct Forwards(UdpSocket);
-
-impl AsyncBatchSocket for Forwards {
-    type Socket = UdpSocket;
-
-    fn tokio_socket(&self) -> &UdpSocket {
-        &self.0
-    }
-
-    fn batch_call(
-        &self,
-        call: &mut dyn FnMut(&dyn BatchSocket) -> std::io::Result<usize>,
-    ) -> std::io::Result<usize> {
-        self.0.batch_call(call)
-    }
-}
-
 #[test]
 fn a_few_datagrams_of_an_idle_socket_leave_it_not_readable() {
     run(async {
@@ -65,7 +47,8 @@ fn a_few_datagrams_of_an_idle_socket_leave_it_not_readable() {
         // More than a few, one slot, or an implementation of another type: the next call asks the kernel.
         assert!(after_a_wait(&plain, &mut batch, 5).await);
         assert!(after_a_wait(&udp().0, &mut RecvBatch::new(1, 32), 1).await);
-        assert!(after_a_wait(&Forwards(udp().0), &mut batch, 1).await);
+        let forwards = through(udp().0, |socket, call| socket.batch_call(call));
+        assert!(after_a_wait(&forwards, &mut batch, 1).await);
     });
 }
 

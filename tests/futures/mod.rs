@@ -15,12 +15,14 @@ mod stand_ins;
 mod until;
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::net::SocketAddr;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
+use mmsg::{AsyncBatchSocket, BatchSocket};
 use tokio::net::UdpSocket;
 use tokio::task::coop::unconstrained;
 
@@ -43,6 +45,37 @@ pub fn udp() -> (UdpSocket, SocketAddr) {
 pub fn adopted(socket: std::net::UdpSocket) -> UdpSocket {
     socket.set_nonblocking(true).expect("an open socket");
     UdpSocket::from_std(socket).expect("in a runtime")
+}
+
+/// A call as an implementation gets it: it sends or receives on the socket that it is called with.
+type Call<'c> = dyn FnMut(&dyn BatchSocket) -> io::Result<usize> + 'c;
+
+/// A socket of another type than tokio's. `through` makes its calls, or only claims to.
+pub struct Through<F> {
+    socket: UdpSocket,
+    through: F,
+}
+
+pub fn through<F>(socket: UdpSocket, through: F) -> Through<F>
+where
+    F: Fn(&UdpSocket, &mut Call<'_>) -> io::Result<usize> + Send + Sync,
+{
+    Through { socket, through }
+}
+
+impl<F> AsyncBatchSocket for Through<F>
+where
+    F: Fn(&UdpSocket, &mut Call<'_>) -> io::Result<usize> + Send + Sync,
+{
+    type Socket = UdpSocket;
+
+    fn tokio_socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    fn batch_call(&self, call: &mut Call<'_>) -> io::Result<usize> {
+        (self.through)(&self.socket, call)
+    }
 }
 
 /// Two connected Unix sockets, whose sender can meet a full buffer. UDP on loopback hardly ever does, and tokio treats

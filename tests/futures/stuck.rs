@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg, SendQueue, SendWaiter};
+use mmsg::{AsyncBatchSocket, RecvBatch, SendMsg, SendQueue, SendWaiter};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 
-use super::adopted;
 use super::cpu::{RUNTIMES, run};
+use super::{adopted, through};
 use crate::common::{TIME_LIMIT, queue_of};
 
 /// The messages sent on a full socket.
@@ -48,7 +48,7 @@ fn disconnect(socket: &UnixDatagram) {
 
 /// A socket that tokio always considers writable, and its peer, which queues only a few datagrams. They stand in for a
 /// UDP socket after an ICMP error, which on loopback is never full.
-async fn stuck() -> (Arc<UdpSocket>, UnixDatagram) {
+async fn stuck() -> (UdpSocket, UnixDatagram) {
     let (near, far) = (named(), named());
     connect(&near, &far);
     connect(&far, &near);
@@ -59,7 +59,7 @@ async fn stuck() -> (Arc<UdpSocket>, UnixDatagram) {
     near.ready(Interest::ERROR).await.expect("the error is reported");
     near.send(b"reset").await.expect_err("the connection was reset");
     assert!(near.ready(Interest::WRITABLE).await.expect("it is").is_write_closed());
-    (Arc::new(near), far)
+    (near, far)
 }
 
 /// Fills the peer's queue and returns the number of datagrams.
@@ -71,34 +71,11 @@ fn drain(far: &UnixDatagram, count: usize) {
     (0..count).for_each(|_| assert!(far.recv(&mut [0; 8]).expect("it was sent") > 0));
 }
 
-/// A socket whose calls are counted.
-#[derive(Clone)]
-struct Counted {
-    socket: Arc<UdpSocket>,
-    calls: Arc<AtomicUsize>,
-}
-
-impl AsyncBatchSocket for Counted {
-    type Socket = UdpSocket;
-
-    fn tokio_socket(&self) -> &UdpSocket {
-        &self.socket
-    }
-
-    fn batch_call(
-        &self,
-        call: &mut dyn FnMut(&dyn BatchSocket) -> std::io::Result<usize>,
-    ) -> std::io::Result<usize> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        self.socket.batch_call(call)
-    }
-}
-
 /// The number of kinds of sends.
 const KINDS: usize = 6;
 
 /// Sends in one of these ways; when it ends, the socket has space.
-async fn send(near: &Counted, kind: usize) {
+async fn send(near: Arc<impl AsyncBatchSocket<Socket = UdpSocket> + Send + 'static>, kind: usize) {
     let mut queue = queue_of(MSGS);
     let result = match kind {
         0 => near.send_batch(&MSGS).await,
@@ -113,7 +90,7 @@ async fn send(near: &Counted, kind: usize) {
             let mut waiter = SendWaiter::new();
             loop {
                 poll_fn(|cx| near.poll_send_batch(cx, &mut waiter, &[])).await.expect("it ends");
-                match near.socket.try_send(b"a") {
+                match near.tokio_socket().try_send(b"a") {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                     result => break result,
                 }
@@ -133,8 +110,12 @@ fn a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
             for kind in 0..KINDS {
                 let (socket, far) = stuck().await;
                 full.push((fill(&socket), far));
-                let near = Counted { socket, calls: calls.clone() };
-                sends.spawn(async move { send(&near, kind).await });
+                let calls = calls.clone();
+                let near = through(socket, move |socket, call| {
+                    calls.fetch_add(1, Ordering::Relaxed);
+                    socket.batch_call(call)
+                });
+                sends.spawn(send(Arc::new(near), kind));
             }
             tokio::select! {
                 biased;
@@ -158,7 +139,7 @@ fn tasks_that_wait_in_both_directions_are_all_woken() {
     for workers in RUNTIMES {
         run(workers, async |clocks| {
             let (near, far) = stuck().await;
-            let full = fill(&near);
+            let (full, near) = (fill(&near), Arc::new(near));
             let senders: Vec<_> = (0..TASKS)
                 .map(|task| {
                     let near = Arc::clone(&near);

@@ -1,15 +1,18 @@
 //! Receives until a batch is full or a deadline passes, and receives that are dropped.
 
 use std::future::Future;
+use std::net::Shutdown;
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use mmsg::{AsyncBatchSocket, Offload, RecvBatch};
+use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::{once, run, udp};
+use super::{adopted, once, run, through, udp};
 use crate::common::sockets::{self, settle, udp4};
 use crate::common::{TIME_LIMIT, has_icmp_errors, is_refused, is_slow, numbered, repetitions};
 
@@ -132,7 +135,7 @@ fn an_error_leaves_what_came_before_it() {
     }
     run(async {
         let (near, far) = sockets::connected();
-        let near = super::adopted(near);
+        let near = adopted(near);
         let mut batch = RecvBatch::new(SLOTS, 64);
         far.send(b"before").expect("loopback takes it");
         settle();
@@ -154,42 +157,6 @@ fn an_error_leaves_what_came_before_it() {
     });
 }
 
-/// A socket that gets its last datagram and is shut down right after its second receive, of which tokio learns at once.
-#[cfg(target_os = "linux")]
-struct ShutDownSoon {
-    socket: UdpSocket,
-    peer: std::net::UdpSocket,
-    calls: std::sync::atomic::AtomicUsize,
-}
-
-#[cfg(target_os = "linux")]
-impl AsyncBatchSocket for ShutDownSoon {
-    type Socket = UdpSocket;
-
-    fn tokio_socket(&self) -> &UdpSocket {
-        &self.socket
-    }
-
-    fn batch_call(
-        &self,
-        call: &mut dyn FnMut(&dyn mmsg::BatchSocket) -> std::io::Result<usize>,
-    ) -> std::io::Result<usize> {
-        let result = self.socket.batch_call(call);
-        if self.calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1 {
-            self.peer.send(b"last").expect("loopback takes it");
-            settle();
-            let how = std::net::Shutdown::Read;
-            socket2::SockRef::from(&self.socket).shutdown(how).expect("it is connected");
-            let mut context = Context::from_waker(Waker::noop());
-            let mut ready = || pin!(self.socket.ready(Interest::READABLE)).poll(&mut context);
-            while !matches!(ready(), Poll::Ready(Ok(ready)) if ready.is_read_closed()) {
-                std::thread::yield_now();
-            }
-        }
-        result
-    }
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn what_came_before_a_shutdown_is_received() {
@@ -199,10 +166,25 @@ fn what_came_before_a_shutdown_is_received() {
     for until in [true, false] {
         let _guard = runtime.enter();
         let (socket, peer) = sockets::connected();
-        let socket = ShutDownSoon { socket: super::adopted(socket), peer, calls: 0.into() };
+        let calls = AtomicUsize::new(0);
+        // It gets its last datagram and is shut down right after its second receive, of which tokio learns at once.
+        let socket = through(adopted(socket), |socket, call| {
+            let result = socket.batch_call(call);
+            if calls.fetch_add(1, Ordering::Relaxed) == 1 {
+                peer.send(b"last").expect("loopback takes it");
+                settle();
+                SockRef::from(socket).shutdown(Shutdown::Read).expect("it is connected");
+                let mut context = Context::from_waker(Waker::noop());
+                let mut ready = || pin!(socket.ready(Interest::READABLE)).poll(&mut context);
+                while !matches!(ready(), Poll::Ready(Ok(ready)) if ready.is_read_closed()) {
+                    std::thread::yield_now();
+                }
+            }
+            result
+        });
         let mut batch = RecvBatch::new(SLOTS, 64);
         let far = Instant::now() + TIME_LIMIT / 2;
-        socket.peer.send(b"first").expect("loopback takes it");
+        peer.send(b"first").expect("loopback takes it");
         let received = runtime.block_on(async {
             // tokio takes the socket for readable until a receive finds nothing.
             assert_eq!(socket.recv_into(&mut batch).await.expect("one is there"), 1);
