@@ -12,7 +12,7 @@ use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMeta, RecvMsg, SendMsg};
 use proptest::prelude::*;
 
 use common::sockets::udp4;
-use common::{errno, msgs, no_failure, numbered, queue_of, would_block};
+use common::{SendsBy, errno, msgs, no_failure, numbered, queue_of, would_block};
 
 /// Doubles use no backend.
 const BACKEND: Option<mmsg::Backend> = None;
@@ -74,27 +74,17 @@ impl BatchSocket for Double {
     }
 }
 
-/// Takes at most 100 messages of a call, as an `Offload` does that would copy too much, and counts calls.
-#[derive(Default)]
-struct Short(Cell<usize>);
-
-impl BatchSocket for Short {
-    fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        Err(ErrorKind::WouldBlock.into())
-    }
-
-    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        self.0.set(self.0.get() + 1);
-        Ok(msgs.len().min(100))
-    }
-}
-
+/// As an `Offload` does that would copy too much.
 #[test]
 fn short_counts_do_not_lead_to_short_calls() {
-    let (calls, data) = (Short::default(), numbered(512, 8));
-    assert_eq!(calls.send_each(msgs(&data), no_failure).expect("it takes some"), 512);
+    let (calls, data) = (Cell::new(0), numbered(512, 8));
+    let socket = SendsBy(|msgs: &[SendMsg<'_>]| {
+        calls.set(calls.get() + 1);
+        Ok(msgs.len().min(100))
+    });
+    assert_eq!(socket.send_each(msgs(&data), no_failure).expect("it takes some"), 512);
     // A chunk of 256 takes three calls.
-    assert_eq!(calls.0.get(), 6);
+    assert_eq!(calls.get(), 6);
 }
 
 #[test]
@@ -128,7 +118,7 @@ fn a_batch_is_not_drained_after_a_double_that_fails() {
     socket.send_to(b"real", socket.local_addr().expect("it is bound")).expect("it is taken");
     socket.recv_into(&mut batch).expect("it is there");
     assert!(batch.drained() || cfg!(not(target_os = "linux")));
-    assert!(would_block(Short::default().recv_more(&mut batch)));
+    assert!(would_block(Double::default().recv_more(&mut batch)));
     assert!(!batch.drained());
 }
 
@@ -217,25 +207,18 @@ fn the_provided_methods_need_little_stack() {
 
 #[test]
 fn an_error_behind_the_first_datagrams_ends_a_flush_with_a_count() {
-    /// Returns an error from its second call only.
-    #[derive(Default)]
-    struct Once(Cell<usize>);
-    impl BatchSocket for Once {
-        fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-            Ok(0)
-        }
-        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-            let calls = self.0.replace(self.0.get() + 1);
-            if calls == 1 { Err(ErrorKind::ConnectionRefused.into()) } else { Ok(msgs.len()) }
-        }
-    }
-    let (socket, data) = (Once::default(), numbered(300, 8));
+    let (calls, data) = (Cell::new(0), numbered(300, 8));
+    let socket = SendsBy(|msgs: &[SendMsg<'_>]| match calls.replace(calls.get() + 1) {
+        1 => Err(ErrorKind::ConnectionRefused.into()),
+        _ => Ok(msgs.len()),
+    });
     let mut queue = queue_of(msgs(&data));
     assert_eq!(socket.flush(&mut queue).expect("the first call takes them"), 256);
-    assert_eq!((socket.0.get(), queue.len()), (2, 44));
+    assert_eq!((calls.get(), queue.len()), (2, 44));
     assert_eq!(socket.flush(&mut queue).expect("the rest is taken"), 44);
 
-    let (socket, mut failed) = (Once::default(), Vec::new());
+    calls.set(0);
+    let mut failed = Vec::new();
     let done = socket.send_each(msgs(&data), |i, error| failed.push((i, error.kind())));
     assert_eq!(done.expect("the socket takes messages"), 300);
     assert_eq!(failed, [(256, ErrorKind::ConnectionRefused)]);

@@ -37,7 +37,7 @@ use std::net::UdpSocket;
 use std::sync::Once;
 use std::time::Duration;
 
-use mmsg::{Backend, BatchSocket, BatchSocketExt, SendMeta, SendMsg, SendQueue};
+use mmsg::{Backend, BatchSocket, BatchSocketExt, RecvMsg, SendMeta, SendMsg, SendQueue};
 
 /// Time limit of blocking calls: a test fails instead of hanging. Passing tests take far less, even in an emulated
 /// machine that gets a tenth of a CPU.
@@ -111,6 +111,32 @@ pub fn is_slow() -> bool {
 /// For a `send_each` in which no message may fail.
 pub fn no_failure(index: usize, error: io::Error) {
     panic!("message {index}: {error}");
+}
+
+/// A socket that sends by this closure, and finds nothing to receive.
+pub struct SendsBy<F>(pub F);
+
+impl<F: Fn(&[SendMsg<'_>]) -> io::Result<usize>> BatchSocket for SendsBy<F> {
+    fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        (self.0)(msgs)
+    }
+}
+
+/// A socket that receives by this closure, and sends nothing.
+pub struct ReceivesBy<F>(pub F);
+
+impl<F: Fn(&mut [RecvMsg<'_>]) -> io::Result<usize>> BatchSocket for ReceivesBy<F> {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        (self.0)(msgs)
+    }
+
+    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
+        unreachable!()
+    }
 }
 
 /// The errno of a call that must fail.

@@ -5,37 +5,16 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg, SendWaiter};
+use mmsg::{AsyncBatchSocket, RecvBatch, SendMsg, SendWaiter};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::{Call, run, through, udp};
-use crate::common::{msgs, numbered, queue_of};
-
-/// Rejects bad messages, counts the offered ones, and returns a count that is too large by `extra`.
-struct OfferCounter {
-    extra: usize,
-    offered: AtomicUsize,
-}
+use crate::common::{SendsBy, msgs, numbered, queue_of};
 
 /// A payload that the double rejects.
 const BAD: &[u8] = b"bad";
-
-impl BatchSocket for OfferCounter {
-    fn recv_batch(&self, _: &mut [mmsg::RecvMsg<'_>]) -> io::Result<usize> {
-        Ok(0)
-    }
-
-    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        self.offered.fetch_add(msgs.len(), Ordering::Relaxed);
-        match msgs.iter().position(|msg| msg.slices().next() == Some(BAD)) {
-            Some(0) => Err(ErrorKind::InvalidInput.into()),
-            Some(good) => Ok(good),
-            None => Ok(msgs.len().saturating_add(self.extra)),
-        }
-    }
-}
 
 /// Of the messages all, none, every second, every hundredth, or only the first are bad.
 #[test]
@@ -44,9 +23,17 @@ fn failures_are_offered_alone_and_counts_are_clamped() {
     run(async {
         let cases = [1, usize::MAX, 2, 100, N].map(|bad| [0, 1, usize::MAX].map(|e| (bad, e)));
         for (bad, extra) in cases.into_iter().flatten() {
-            let counter = OfferCounter { extra, offered: 0.into() };
+            let offered = AtomicUsize::new(0);
+            let double = SendsBy(|msgs: &[SendMsg<'_>]| {
+                offered.fetch_add(msgs.len(), Ordering::Relaxed);
+                match msgs.iter().position(|msg| msg.slices().next() == Some(BAD)) {
+                    Some(0) => Err(ErrorKind::InvalidInput.into()),
+                    Some(good) => Ok(good),
+                    None => Ok(msgs.len().saturating_add(extra)),
+                }
+            });
             let double = through(udp().0, |socket, call| {
-                let result = call(&counter);
+                let result = call(&double);
                 // Another task finds the socket full, and then there is space again. (kqueue reports no such event.)
                 if cfg!(target_os = "linux") {
                     let full = || Err::<(), _>(ErrorKind::WouldBlock.into());
@@ -67,7 +54,7 @@ fn failures_are_offered_alone_and_counts_are_clamped() {
             assert_eq!(failed, expected);
             let flushed = double.flush_each(&mut queue, |_, _| _ = failed.pop()).await;
             assert_eq!((flushed.expect("it goes on"), failed.len(), queue.len()), (N, 0, 0));
-            let offered = counter.offered.load(Ordering::Relaxed);
+            let offered = offered.load(Ordering::Relaxed);
             assert!(offered <= 8 * N, "{offered} offered, every {bad}th bad");
         }
     });

@@ -12,25 +12,11 @@ use std::thread;
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use mmsg::{BatchSocket, Offload, RecvBatch, RecvMeta, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, Offload, RecvBatch, RecvMeta, RecvMsg};
 
-use crate::common::TIME_LIMIT;
 use crate::common::recv::{memory, recv_msgs};
 use crate::common::sockets::{addr, refusing, udp4};
-
-/// A stand-in whose only message is always there.
-struct Double;
-
-impl BatchSocket for Double {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        msgs[0].fill(b"datagram", None, RecvMeta::default());
-        Ok(1)
-    }
-
-    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
-        unreachable!()
-    }
-}
+use crate::common::{ReceivesBy, TIME_LIMIT};
 
 #[test]
 fn a_batch_is_drained_after_a_receive_that_found_no_more() {
@@ -42,6 +28,10 @@ fn a_batch_is_drained_after_a_receive_that_found_no_more() {
         }
     };
     let offload = Offload::builder().gro(false).build(&socket).expect("a UDP socket");
+    let double = ReceivesBy(|msgs: &mut [RecvMsg<'_>]| {
+        msgs[0].fill(b"datagram", None, RecvMeta::default());
+        Ok(1)
+    });
     let ways: [&dyn BatchSocket; 2] = [&socket, &offload];
     for way in ways {
         let mut batch = RecvBatch::new(4, 16);
@@ -55,7 +45,7 @@ fn a_batch_is_drained_after_a_receive_that_found_no_more() {
         send(5);
         assert_eq!(receive(way), (Some(4), false), "all slots are full");
         assert_eq!(receive(way), (Some(1), true));
-        assert_eq!(receive(&Double), (Some(1), false), "a double may have more");
+        assert_eq!(receive(&double), (Some(1), false), "a double may have more");
         send(1);
         assert_eq!(receive(way), (Some(1), true));
         assert!(batch.push(None, b"datagram", RecvMeta::default()) && !batch.drained());

@@ -1,15 +1,13 @@
 //! Messages received into memory that may be uninitialised.
 
-use std::io;
 use std::mem::{self, MaybeUninit};
 
 use bytes::BytesMut;
-use mmsg::{BatchSocket, Offload, RecvMeta, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, Offload, RecvMeta, RecvMsg};
 
-use crate::common::payload;
 use crate::common::recv::{fill, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4};
-use crate::common::would_block;
+use crate::common::{ReceivesBy, payload, would_block};
 
 /// Takes a message's bytes over into the buffer that it was received into.
 #[track_caller]
@@ -75,30 +73,7 @@ fn a_message_that_nothing_came_into_has_no_bytes() {
     assert!(msgs.iter().all(|msg| format!("{msg:?}").contains("capacity: 32")));
 }
 
-/// Returns a count of its own, and does with the messages what safe code can.
-struct Liar {
-    count: usize,
-    swaps: bool,
-    fills: Option<&'static [u8]>,
-}
-
-impl BatchSocket for Liar {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        if let Some(data) = self.fills {
-            msgs[0].fill(data, None, RecvMeta::default());
-        }
-        if self.swaps {
-            let (one, other) = msgs.split_at_mut(1);
-            mem::swap(&mut one[0], &mut other[0]);
-        }
-        Ok(self.count)
-    }
-
-    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
-        unreachable!()
-    }
-}
-
+/// It may count what it likes, and do with the messages what safe code can.
 #[test]
 fn a_socket_of_others_shows_only_initialised_bytes() {
     for count in [0, 1, 2, 1_000] {
@@ -107,7 +82,16 @@ fn a_socket_of_others_shows_only_initialised_bytes() {
                 let mut memory = [const { [MaybeUninit::uninit(); 32] }; 2];
                 let starts = memory.each_ref().map(|buffer| buffer.as_ptr().cast::<u8>());
                 let mut msgs = memory.each_mut().map(|buffer| RecvMsg::uninit(buffer));
-                let socket = Liar { count, swaps, fills };
+                let socket = ReceivesBy(|msgs: &mut [RecvMsg<'_>]| {
+                    if let Some(data) = fills {
+                        msgs[0].fill(data, None, RecvMeta::default());
+                    }
+                    if swaps {
+                        let (one, other) = msgs.split_at_mut(1);
+                        mem::swap(&mut one[0], &mut other[0]);
+                    }
+                    Ok(count)
+                });
                 assert_eq!(socket.recv_batch(&mut msgs).expect("it lies"), count);
                 let filled = usize::from(swaps);
                 assert_eq!(msgs[filled].data(), fills.unwrap_or_default());

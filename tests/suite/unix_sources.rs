@@ -1,13 +1,13 @@
 //! Source addresses of datagrams on Unix sockets.
 
-use std::io::{self, IoSliceMut};
+use std::io::IoSliceMut;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::{env, fs, process};
 
-use mmsg::{BatchSocket, Message, RecvBatch, RecvMsg, SendMsg, UnixAddr};
+use mmsg::{BatchSocket, Message, RecvBatch, RecvMsg, UnixAddr};
 
-use crate::common::choose_backend;
+use crate::common::{ReceivesBy, choose_backend};
 
 /// A temporary folder, removed with the value.
 pub(super) struct Folder(PathBuf);
@@ -65,18 +65,9 @@ fn check(server: &UnixDatagram, sources: &[UnixAddr<'_>], send: impl Fn()) {
     assert!(same(seen.clone().map(|message| message.unix_addr()), sources));
     assert!(same(seen.flat_map(|message| message.datagrams()).map(|d| d.unix_addr()), sources));
 
-    // Wraps a socket, so that the trait's provided methods are used.
-    struct Wrapper<'a>(&'a UnixDatagram);
-    impl BatchSocket for Wrapper<'_> {
-        fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-            self.0.recv_batch(msgs)
-        }
-        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-            self.0.send_batch(msgs)
-        }
-    }
     send();
-    let wrapper = Wrapper(server);
+    // Has the trait's provided methods.
+    let wrapper = ReceivesBy(|msgs: &mut [RecvMsg<'_>]| server.recv_batch(msgs));
     assert_eq!(wrapper.recv_into(&mut batch).expect("they are there"), sources.len());
     assert!(same(batch.iter().map(|d| d.unix_addr()), sources));
 }

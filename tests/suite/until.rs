@@ -131,24 +131,22 @@ fn a_coalesced_message_is_added_and_counted_once() {
     }
 }
 
-/// A socket on which something happens after each receive, which then may return 0 messages.
+/// Receives more by a closure.
 #[cfg(target_os = "linux")]
-struct AfterEach<F> {
+struct ReceivesMoreBy<F> {
     socket: UdpSocket,
-    then: F,
-    /// Whether a receive finds what waits.
-    finds: bool,
+    recv_more: F,
 }
 
 #[cfg(target_os = "linux")]
-impl<F> std::os::fd::AsFd for AfterEach<F> {
+impl<F> std::os::fd::AsFd for ReceivesMoreBy<F> {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
 #[cfg(target_os = "linux")]
-impl<F: Fn(&UdpSocket) -> bool> BatchSocket for AfterEach<F> {
+impl<F: Fn(&UdpSocket, &mut RecvBatch) -> io::Result<usize>> BatchSocket for ReceivesMoreBy<F> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         self.socket.recv_batch(msgs)
     }
@@ -158,9 +156,7 @@ impl<F: Fn(&UdpSocket) -> bool> BatchSocket for AfterEach<F> {
     }
 
     fn recv_more(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        let nothing = || Err(ErrorKind::WouldBlock.into());
-        let result = if self.finds { self.socket.recv_more(batch) } else { nothing() };
-        if (self.then)(&self.socket) { Ok(0) } else { result }
+        (self.recv_more)(&self.socket, batch)
     }
 }
 
@@ -169,20 +165,23 @@ impl<F: Fn(&UdpSocket) -> bool> BatchSocket for AfterEach<F> {
 fn what_came_before_a_shutdown_is_taken() {
     let (socket, peer) = connected();
     let sent = std::cell::Cell::new(false);
-    let then = |socket: &UdpSocket| {
+    let recv_more = |socket: &UdpSocket, batch: &mut RecvBatch| {
+        let result = socket.recv_more(batch);
         if !sent.replace(true) {
             peer.send(b"last").expect("loopback takes it");
             settle();
-            socket.shut_down_reads();
+            let how = std::net::Shutdown::Read;
+            socket2::SockRef::from(socket).shutdown(how).expect("it is connected");
         }
-        false
+        result
     };
     let mut batch = RecvBatch::new(SLOTS, 64);
-    let socket = AfterEach { socket, then, finds: true };
+    let socket = ReceivesMoreBy { socket, recv_more };
     let added = socket.recv_more_until(&mut batch, Instant::now() + TIME_LIMIT);
     assert_eq!((added.expect("the end is no error"), data(&batch)), (1, vec![b"last".to_vec()]));
     // Nor does it wait where a receive brings nothing without an error.
-    let idle = AfterEach { socket: udp4(), then: |_: &UdpSocket| true, finds: true };
+    let idle =
+        ReceivesMoreBy { socket: udp4(), recv_more: |_: &UdpSocket, _: &mut RecvBatch| Ok(0) };
     assert_eq!(idle.recv_more_until(&mut batch, Instant::now() + TIME_LIMIT).expect("no error"), 0);
 }
 
@@ -192,27 +191,15 @@ fn what_came_before_a_shutdown_is_taken() {
 fn a_readable_socket_without_messages_makes_no_busy_loop() {
     let (socket, calls) = (udp4(), std::cell::Cell::new(0));
     send(&socket, &numbered(1, 20));
-    let then = |_: &UdpSocket| {
-        calls.set(calls.get() + 1);
-        false
-    };
     // Nobody takes the datagram that `poll` sees.
-    let socket = AfterEach { socket, then, finds: false };
+    let recv_more = |_: &UdpSocket, _: &mut RecvBatch| {
+        calls.set(calls.get() + 1);
+        Err(ErrorKind::WouldBlock.into())
+    };
+    let socket = ReceivesMoreBy { socket, recv_more };
     let added = socket.recv_more_until(&mut RecvBatch::new(2, 64), in_millis(50));
     assert_eq!(added.expect("the deadline is no error"), 0);
     assert!(calls.get() <= 53, "{} calls in 50 ms", calls.get());
-}
-
-#[cfg(target_os = "linux")]
-trait ShutDown {
-    fn shut_down_reads(&self);
-}
-
-#[cfg(target_os = "linux")]
-impl ShutDown for UdpSocket {
-    fn shut_down_reads(&self) {
-        socket2::SockRef::from(self).shutdown(std::net::Shutdown::Read).expect("it is connected");
-    }
 }
 
 /// `poll` always returns at once while the error queue holds a report.
