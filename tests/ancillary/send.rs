@@ -190,6 +190,7 @@ fn a_transmit_time_is_taken_once_the_clock_is_known() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_transmit_clock_shows_the_time_of_the_kernel() {
+    let now = || crate::common::linux::time(libc::CLOCK_MONOTONIC);
     let (before, shown) = (now(), TransmitClock::Monotonic.now().expect("Linux has it"));
     assert!(before <= shown && shown <= now());
     assert!(TransmitClock::Tai.now().expect("Linux has it") > Duration::ZERO);
@@ -203,15 +204,6 @@ fn a_transmit_clock_shows_the_time_of_the_kernel() {
         }
         assert!(middle <= clock.now().expect("Linux has it"));
     }
-}
-
-/// The time of the monotonic clock.
-fn now() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock exists, and the struct outlives the call.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) }, 0);
-    let seconds = u64::try_from(time.tv_sec).expect("after boot");
-    Duration::new(seconds, u32::try_from(time.tv_nsec).expect("below a second"))
 }
 
 /// Calls that must reject `bad` at every position and send the messages before it.

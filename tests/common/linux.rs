@@ -5,6 +5,7 @@ use std::mem;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
+use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -70,6 +71,15 @@ pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
             std::panic::resume_unwind(panic);
         }
     });
+}
+
+/// What a clock shows, for one `CLOCK_THREAD_CPUTIME_ID`: this thread's CPU time, user and kernel.
+pub fn time(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes one `timespec`.
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The CPUs that this thread may run on.

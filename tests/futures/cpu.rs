@@ -1,11 +1,11 @@
 //! CPU time of threads, which other processes on the machine do not change.
 
-use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
+use crate::common::linux::time;
 use crate::common::{TIME_LIMIT, choose_backend, is_emulated};
 
 /// How long to watch a future that should sleep.
@@ -48,7 +48,7 @@ impl Clocks {
     }
 
     fn now(&self) -> Duration {
-        self.0.lock().expect("nobody panics").iter().map(|clock| read(*clock)).sum()
+        self.0.lock().expect("nobody panics").iter().map(|clock| time(*clock)).sum()
     }
 
     /// Checks that the threads sleep while `tasks` wait: each task may use 5 % of the time, or 10 % in a debug build, where
@@ -77,14 +77,4 @@ impl Clocks {
         }
         panic!("CPU time and elapsed time of each try: {seen:?}");
     }
-}
-
-fn read(clock: libc::clockid_t) -> Duration {
-    let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: `time` has the size of a timespec, and is read only after the call has filled it.
-    let time = unsafe {
-        assert_eq!(libc::clock_gettime(clock, time.as_mut_ptr()), 0, "the thread is alive");
-        time.assume_init()
-    };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

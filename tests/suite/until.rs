@@ -206,6 +206,7 @@ fn a_readable_socket_without_messages_makes_no_busy_loop() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_report_in_the_error_queue_makes_no_busy_loop() {
+    use crate::common::linux::time;
     use std::os::fd::AsRawFd;
     let (socket, nobody) = (udp4(), crate::common::sockets::refusing());
     mmsg::Ancillary::ERRORS.require(&socket).expect("Linux has it");
@@ -219,10 +220,10 @@ fn a_report_in_the_error_queue_makes_no_busy_loop() {
         let mut look = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
         // SAFETY: one `pollfd`, which outlives the call.
         assert_eq!(unsafe { libc::poll(&mut look, 1, 0) }, 1, "the report is there");
-        let (start, before) = (Instant::now(), cpu_time());
+        let (start, before) = (Instant::now(), time(libc::CLOCK_THREAD_CPUTIME_ID));
         let deadline = start + Duration::from_millis(60);
         assert_eq!(socket.recv_more_until(&mut batch, deadline).expect("nothing comes"), 0);
-        let (took, cpu) = (start.elapsed(), cpu_time() - before);
+        let (took, cpu) = (start.elapsed(), time(libc::CLOCK_THREAD_CPUTIME_ID) - before);
         assert!(took >= Duration::from_millis(60));
         (took - Duration::from_millis(60)).max(cpu.saturating_sub(Duration::from_millis(10)))
     });
@@ -241,16 +242,6 @@ fn a_report_in_the_error_queue_makes_no_busy_loop() {
 #[cfg(target_os = "linux")]
 fn fails_by_icmp_error(result: std::io::Result<usize>) -> bool {
     is_refused(&result.expect_err("nothing was sent"))
-}
-
-/// The CPU time of this thread.
-#[cfg(target_os = "linux")]
-fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it writes one `timespec`.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(result, 0);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Compares a batch with a list of its messages, over receives, pushes and clears in random order.

@@ -1,17 +1,18 @@
 //! CPU time per datagram of a group's threads, compared with one socket and with as many separate sockets.
 
 use std::io;
-use std::mem;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use libc::CLOCK_THREAD_CPUTIME_ID;
 use mmsg::options::set_recv_buffer;
 use mmsg::{BatchSocket, RecvBatch, SendMsg};
 use mmsg_reuseport::{ReusePortGroup, Spread};
 
+use crate::common::linux::time;
 use crate::common::skip;
 use crate::{client, localhost};
 
@@ -167,7 +168,7 @@ impl Side {
     ) -> Duration {
         let mut batch = self.batches[index].lock().unwrap_or_else(PoisonError::into_inner);
         socket.set_nonblocking(!waits).expect("a flag");
-        let before = cpu_time();
+        let before = time(CLOCK_THREAD_CPUTIME_ID);
         let ends = || !waits || total.load(Relaxed) >= COUNT;
         loop {
             match socket.recv_into(&mut batch) {
@@ -179,7 +180,7 @@ impl Side {
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}"),
             }
         }
-        cpu_time() - before
+        time(CLOCK_THREAD_CPUTIME_ID) - before
     }
 }
 
@@ -192,14 +193,4 @@ fn per_datagram(time: Duration, total: &AtomicUsize) -> f64 {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
-}
-
-/// This thread's CPU time, user and kernel.
-fn cpu_time() -> Duration {
-    // SAFETY: zero is a valid value of a C struct of numbers.
-    let mut time: libc::timespec = unsafe { mem::zeroed() };
-    // SAFETY: the call writes one `timespec`, to `time`.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(status, 0, "{}", io::Error::last_os_error());
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
