@@ -194,15 +194,14 @@ fn a_transmit_clock_shows_the_time_of_the_kernel() {
     let (before, shown) = (now(), TransmitClock::Monotonic.now().expect("Linux has it"));
     assert!(before <= shown && shown <= now());
     assert!(TransmitClock::Tai.now().expect("Linux has it") > Duration::ZERO);
-    // An `Instant` is a time of the same clock, up to what passes between two readings.
+    // An `Instant` is a time of the same clock, up to what passes between two readings: long, if the thread is stopped there.
     let (instant, second) = (Instant::now(), Duration::from_secs(1));
     for clock in [TransmitClock::Monotonic, TransmitClock::Tai] {
         let at = |instant| clock.at(instant).expect("Linux has it");
-        let (early, middle, late) = (at(instant - second), at(instant), at(instant + second));
-        for step in [middle - early, late - middle] {
-            assert!(step.abs_diff(second) < second / 10, "{step:?}");
-        }
-        assert!(middle <= clock.now().expect("Linux has it"));
+        let is_second_apart =
+            |instant| (at(instant) + second).abs_diff(at(instant + second)) < second / 10;
+        assert!((0..100).any(|_| is_second_apart(instant - second) && is_second_apart(instant)));
+        assert!(at(instant) <= clock.now().expect("Linux has it"));
     }
 }
 

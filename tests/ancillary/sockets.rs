@@ -200,7 +200,8 @@ fn draining_errors_takes_no_data() {
             assert_eq!(drained, expected, "{name}");
         }
         assert_eq!(report_buf, [(); 4].map(|()| Report::default()), "{name}");
-        assert_eq!(waits(&waiting.socket), before, "{name}");
+        // (ICMPv6 messages of other tests may come meanwhile.)
+        assert!(waits(&waiting.socket) || !before, "{name}");
         waiting.check();
     }
 }

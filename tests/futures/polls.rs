@@ -10,7 +10,7 @@ use mmsg::{AsyncBatchSocket, Offload, RecvBatch, RecvMeta, SendMsg, SendQueue, S
 use socket2::SockRef;
 
 use super::{once, run, udp};
-use crate::common::sockets::udp4;
+use crate::common::sockets::{udp4, wait_for_error};
 use crate::common::{TIME_LIMIT, is_wine};
 
 #[test]
@@ -90,6 +90,7 @@ fn an_error_of_the_socket_comes_with_the_next_datagram_of_a_polled_receive() {
         // Connected to itself it rejects datagrams. (Another test could get the port of a closed socket.)
         far.connect(peer).expect("connecting only stores the peer");
         near.try_send(b"lost").expect("loopback takes it");
+        wait_for_error(&near);
         let waiting =
             tokio::time::timeout(std::time::Duration::from_millis(20), receive.as_mut()).await;
         assert!(waiting.is_err(), "no datagram has come");

@@ -14,7 +14,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 use crate::common::recv::{collect, memory, payloads, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{addr, borrow, refusing, settle, udp4};
+use crate::common::sockets::{addr, borrow, refusing, settle_answers, udp4};
 use crate::common::{
     choose_backend, code, errno, fails_alone, has_icmp_errors, is_refused, would_block,
 };
@@ -77,7 +77,7 @@ fn connection_refused_is_returned_once_and_loses_nothing_received() {
     let mut msgs = recv_msgs(&mut memory);
     let mut receive = || socket.recv_batch(&mut msgs);
     assert_eq!(socket.send_batch(&[SendMsg::new(b"hello?")]).expect("no answer yet"), 1);
-    settle();
+    settle_answers();
     // Linux returns the error first; earlier datagrams wait behind it.
     assert!(is_refused(&receive().expect_err("it is returned")));
     assert_eq!(receive().expect("the earlier one"), 1);

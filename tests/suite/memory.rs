@@ -111,7 +111,7 @@ fn slots_that_were_never_used_take_no_memory() {
     }
     let used = resident().saturating_sub(before);
     // Other tests run meanwhile. A header for each slot would be 64 MB.
-    assert!(used < 40 << 20, "{used} bytes");
+    assert!(used < 60 << 20, "{used} bytes");
 }
 
 /// Each receive begins where the last one ended, also beyond the slots that were ever offered.

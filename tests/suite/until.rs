@@ -35,9 +35,8 @@ fn in_millis(millis: u64) -> Instant {
 /// Tries until a call is in time, since a busy machine delays some calls.
 #[track_caller]
 pub(super) fn in_time(mut late_by: impl FnMut() -> Duration) {
-    let tries = repetitions(100, 1_000);
-    let best = (0..tries).map(|_| late_by()).find(|late| *late < LATE || is_emulated());
-    assert!(best.is_some(), "late {tries} times");
+    let is_in_time = |late| late < LATE || is_emulated();
+    assert!((0..1_000).any(|_| is_in_time(late_by())), "late a thousand times");
 }
 
 #[test]
@@ -225,7 +224,8 @@ fn a_report_in_the_error_queue_makes_no_busy_loop() {
         assert_eq!(socket.recv_more_until(&mut batch, deadline).expect("nothing comes"), 0);
         let (took, cpu) = (start.elapsed(), time(libc::CLOCK_THREAD_CPUTIME_ID) - before);
         assert!(took >= Duration::from_millis(60));
-        (took - Duration::from_millis(60)).max(cpu.saturating_sub(Duration::from_millis(10)))
+        // A busy loop uses all of the time.
+        (took - Duration::from_millis(60)).max(cpu.saturating_sub(took / 2))
     });
     // Nevertheless it receives a datagram.
     let own = socket.try_clone().expect("a second descriptor");

@@ -29,7 +29,7 @@ impl Wire {
         for socket in &far {
             options::set_recv_buffer(socket, CHARGE * if load.dests == 1 { MAX } else { 128 })?;
             // A lost datagram ends the benchmark; without a timeout it would hang.
-            socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+            socket.set_read_timeout(Some(Duration::from_secs(60)))?;
         }
         let near = bind()?;
         // quinn-udp sets this, so all sockets have it. The kernel then need not choose an

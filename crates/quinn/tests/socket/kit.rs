@@ -16,7 +16,7 @@ use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
 use crate::own::{self, Sender, Shared};
 
 /// The longest wait: a test that hangs fails. No test measures it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs a test on a runtime of one thread.
 pub fn run<R>(test: impl Future<Output = R>) -> R {

@@ -24,7 +24,7 @@ pub fn runtime(threads: usize) -> Runtime {
 
 /// Ends with a panic in place of hanging.
 pub async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(100), future).await.expect("it ends soon")
+    tokio::time::timeout(Duration::from_secs(300), future).await.expect("it ends soon")
 }
 
 /// A socket, and a client connected to it.

@@ -13,7 +13,7 @@ use mmsg::{Ancillary, SendMsg};
 use mmsg_tokio::UdpSocket;
 use tokio::io::Interest;
 
-use crate::common::sockets::settle;
+use crate::common::sockets::{addr, refusing, settle};
 use crate::counting::counted;
 use crate::kit::{MANY, arrive, busy, number, quiet, receive, runtime, soon};
 
@@ -137,7 +137,7 @@ fn a_task_that_waits_for_readiness_beside_a_receiver_is_woken() {
     runtime(2).block_on(async {
         let (socket, client, _) = busy().await;
         let taken = Arc::new(AtomicUsize::new(0));
-        const ALL: usize = 20_000;
+        const ALL: usize = 10_000;
         let tasks = [0, 1, 2].map(|kind| {
             let (socket, taken) = (socket.clone(), taken.clone());
             tokio::spawn(async move {
@@ -175,11 +175,8 @@ fn a_task_that_waits_for_readiness_beside_a_receiver_is_woken() {
 #[tokio::test]
 async fn an_error_of_the_socket_wakes_a_receive_and_a_sleeping_one_uses_no_cpu() {
     let (socket, client, _) = busy().await;
-    let nobody = {
-        let other = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-        other.local_addr().expect("it is bound")
-    };
-    socket.connect(nobody).await.expect("connecting only stores the peer");
+    let nobody = refusing();
+    socket.connect(addr(&nobody)).await.expect("connecting only stores the peer");
     let waiting = tokio::spawn({
         let socket = socket.clone();
         async move { socket.recv(&mut [0; 8]).await }

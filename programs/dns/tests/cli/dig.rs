@@ -19,7 +19,7 @@ struct Answer {
 /// Asks the server at one of its addresses; `None` if dig is not installed.
 fn dig_at(ip: IpAddr, server: &Server, question: &[&str]) -> Option<Answer> {
     let (at, port) = (format!("@{ip}"), server.addr.port().to_string());
-    let mut args = vec!["+norecurse", "+tries=1", "+time=30", "+ignore", &at, "-p", &port];
+    let mut args = vec!["+norecurse", "+tries=1", "+time=100", "+ignore", &at, "-p", &port];
     args.extend(question);
     let output = run("dig", &args)?;
     let text = String::from_utf8(output.stdout).expect("text");

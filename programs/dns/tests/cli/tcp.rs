@@ -127,7 +127,7 @@ fn messages_without_an_answer_hold_up_nobody() {
         assert_eq!(answered(&mut honest).expect("an answer"), id);
     }
     let used = (processor_time(pid) - before) / 5.0;
-    assert!(used < 0.1, "{used} s of processor time until an answer");
+    assert!(used < 0.5, "{used} s of processor time until an answer");
     server.stop();
 }
 

@@ -51,10 +51,13 @@ fn the_server_sends_gso_batches() {
 fn an_echo_is_measured_beside_downloads() {
     let server = serve("127.0.0.1:0", "mmsg", 250);
     for (connections, idle) in [("2", false), ("0", true)] {
-        let args = ["--connections", connections, "--seconds", "1"];
-        let figures = succeed("echo", server.addr, &args);
-        assert!(figures.get("echoes ") > 0, "{figures:?}");
-        assert_eq!(figures.0.contains(", 0 bytes/s; CPU "), idle, "{figures:?}");
+        // On a slow machine, none may come back within a second.
+        let is_measured = |seconds: &&str| {
+            let args = ["--connections", connections, "--seconds", seconds];
+            let figures = succeed("echo", server.addr, &args);
+            figures.get("echoes ") > 0 && figures.0.contains(", 0 bytes/s; CPU ") == idle
+        };
+        assert!(["1", "60"].iter().any(is_measured), "{connections} downloads");
     }
 }
 
@@ -81,8 +84,11 @@ fn errors_are_one_line() {
 #[test]
 fn a_port_where_nobody_listens_ends_a_client_with_the_system_s_refusal() {
     for addr in loopbacks() {
-        let free = std::net::UdpSocket::bind(addr).and_then(|socket| socket.local_addr());
-        let free = free.expect("a port").to_string();
+        // Connected to itself it rejects all others. (Another test could get the port of a closed socket.)
+        let nobody = std::net::UdpSocket::bind(addr).expect("a port");
+        let free = nobody.local_addr().expect("it is bound");
+        nobody.connect(free).expect("connecting only stores the peer");
+        let free = free.to_string();
         for command in ["load", "echo"] {
             let ended = Program::start(env!("CARGO_BIN_EXE_quic"), [command, &free]).wait();
             let said = ended.err.join("\n");
