@@ -1,5 +1,7 @@
 //! CPU time of threads, which other processes on the machine do not change.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,9 +22,9 @@ pub fn run(workers: usize, test: impl AsyncFnOnce(&Clocks)) {
     runtime.block_on(limited);
 }
 
-/// The CPU clocks of a runtime's threads.
+/// The CPU clocks of a runtime's threads, and where the kernel counts their sleeps.
 #[derive(Clone, Default)]
-pub struct Clocks(Arc<Mutex<Vec<libc::clockid_t>>>);
+pub struct Clocks(Arc<Mutex<Vec<(libc::clockid_t, PathBuf)>>>);
 
 impl Clocks {
     /// A runtime and its threads' clocks. Without workers it runs on the thread that calls `block_on`, which must be
@@ -44,18 +46,28 @@ impl Clocks {
         // SAFETY: this thread is alive, and the call writes the clock's number to `clock`.
         let result = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
         assert_eq!(result, 0, "a thread has a clock");
-        self.0.lock().expect("nobody panics").push(clock);
+        let task = fs::canonicalize("/proc/thread-self/status").expect("proc(5)");
+        self.0.lock().expect("nobody panics").push((clock, task));
     }
 
-    fn now(&self) -> Duration {
-        self.0.lock().expect("nobody panics").iter().map(|clock| time(*clock)).sum()
+    /// The threads' CPU time, and how often they have slept.
+    fn now(&self) -> (Duration, u32) {
+        let sleeps = |task: &PathBuf| {
+            let status = fs::read_to_string(task).expect("the thread is alive");
+            let line =
+                status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            line.and_then(|number| number.trim().parse::<u32>().ok()).expect("proc_pid_status(5)")
+        };
+        let threads = self.0.lock().expect("nobody panics");
+        let each = threads.iter().map(|(clock, task)| (time(*clock), sleeps(task)));
+        each.fold((Duration::ZERO, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// Checks that the threads sleep: they may use this part of the time, in percent. A busy loop uses all of it, retries on a
-    /// timer more on a slower machine. Work before the sleep may spoil the first of several tries. Nothing is checked under
-    /// valgrind, where a sleep costs thirty times as much, and in an emulated machine, whose clocks run on while it waits for
-    /// a CPU.
-    pub async fn assert_asleep(&self, percent: u32) {
+    /// Checks that the threads sleep: they use less than 5 % of the time, or 20 ms between two sleeps, for retries on a timer
+    /// take more on a slower machine. A busy loop does not sleep. Work before the sleep may spoil the first of several tries.
+    /// Nothing is checked under valgrind, where a sleep costs thirty times as much, and in an emulated machine, whose clocks
+    /// run on while it waits for a CPU.
+    pub async fn assert_asleep(&self) {
         const TRIES: usize = 5;
         if is_emulated() || std::env::var_os("MEMCHECK").is_some() {
             return;
@@ -64,12 +76,13 @@ impl Clocks {
         for _ in 0..TRIES {
             let (started, before) = (Instant::now(), self.now());
             tokio::time::sleep(WATCHED).await;
-            let (used, elapsed) = (self.now() - before, started.elapsed());
-            if used * 100 < elapsed * percent {
+            let (now, elapsed) = (self.now(), started.elapsed());
+            let (used, sleeps) = (now.0 - before.0, now.1 - before.1);
+            if used * 20 < elapsed || used < Duration::from_millis(20) * sleeps {
                 return;
             }
-            seen.push((used, elapsed));
+            seen.push((used, sleeps, elapsed));
         }
-        panic!("CPU time and elapsed time of each try: {seen:?}");
+        panic!("CPU time, sleeps and elapsed time of each try: {seen:?}");
     }
 }

@@ -120,7 +120,7 @@ fn a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
             tokio::select! {
                 biased;
                 _ = sends.join_next() => panic!("it is full"),
-                () = clocks.assert_asleep(75) => {}
+                () = clocks.assert_asleep() => {}
             }
             // However busy the machine is: each may look every 4 ms.
             let (calls, most) =
@@ -162,7 +162,7 @@ fn tasks_that_wait_in_both_directions_are_all_woken() {
                     })
                 })
                 .collect();
-            clocks.assert_asleep(75).await;
+            clocks.assert_asleep().await;
 
             let far_end = move || {
                 drain(&far, full);
