@@ -217,8 +217,7 @@ impl UdpSocket {
 impl UdpSocket {
     /// Waits until everything that was queued has been sent, or has failed.
     ///
-    /// Call it before the program exits, and before a `block_on` ends that other calls of it will not follow soon: nothing runs
-    /// between two.
+    /// Call it before the program exits, and before a `block_on` ends if nothing runs after it.
     ///
     /// # Errors
     ///
@@ -238,7 +237,7 @@ impl UdpSocket {
         Ok(error.or_else(queued))
     }
 
-    /// The number of queued datagrams that the system did not accept.
+    /// The number of queued datagrams that the system did not accept. ICMP errors are not among them.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.shared.busy.get().map_or(0, |busy| lock(&busy.sends).failed)
@@ -256,7 +255,8 @@ impl UdpSocket {
         self.offload().is_none()
     }
 
-    /// The state of GSO and GRO with its counters; `None` until the socket has met a burst.
+    /// The state of GSO and GRO; `None` until the socket has met a burst. Its counters count batches alone, not what a quiet
+    /// socket receives, nor what is sent at once. Its switches are the program's to use.
     #[must_use]
     pub fn offload(&self) -> Option<&OffloadState> {
         self.shared.busy.get().map(|busy| &busy.offload)
