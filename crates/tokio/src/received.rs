@@ -18,7 +18,7 @@ const SLOT_LEN: usize = 65_535;
 pub(crate) struct Received {
     pub(crate) stays_quiet: bool,
     /// Plain receives that found a datagram, since one found none.
-    in_a_row: u32,
+    pub(crate) in_a_row: u32,
     /// Without slots until there may be a burst.
     batch: RecvBatch,
     /// The message of the next datagram.
@@ -30,24 +30,16 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Counts a plain receive.
-    pub(crate) fn count(&mut self, found: bool) {
-        self.in_a_row = if found { self.in_a_row.saturating_add(1) } else { 0 };
-    }
-
-    /// Whether to look how many datagrams wait. One peer that is answered fast makes a long row, too, of one datagram each.
+    /// Whether to look how many datagrams wait, before a plain receive. One peer that is answered fast makes a long row, too, of one datagram each.
     pub(crate) fn may_be_burst(&mut self) -> bool {
         if self.in_a_row < ROW || self.stays_quiet {
             return false;
         }
         self.in_a_row = 0;
         if self.batch.slots() == 0 {
-            match RecvBatch::try_new(SLOTS, SLOT_LEN) {
-                Ok(batch) => self.batch = batch,
-                Err(_) => self.stays_quiet = true,
-            }
+            self.batch = RecvBatch::try_new(SLOTS, SLOT_LEN).unwrap_or_default();
         }
-        !self.stays_quiet
+        self.batch.slots() > 0
     }
 
     /// Receives a batch in place of the last one, which must have been handed out. Returns the number of datagrams since the
@@ -66,37 +58,41 @@ impl Received {
         (self.message, self.offset) = (0, 0);
         let mut only = false;
         let result = socket.try_io(Interest::READABLE, || {
-            let messages = match offload {
+            match offload {
                 Some(offload) => offload.on(socket).recv_into(batch)?,
                 None => socket.batch_call(&mut |socket| socket.recv_into(batch))?,
             };
-            only = takes && batch.datagram_count() == 1 && batch.drained() && !batch.truncated();
-            if messages == 0 || only { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            only = takes && batch.datagram_count() == 1 && batch.drained();
+            if batch.is_empty() || only { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         let count = self.in_turn + self.batch.datagram_count();
-        self.in_turn = if only || result.is_err() { 0 } else { count };
+        self.in_turn = if result.is_ok() { count } else { 0 };
         if only { Ok(count) } else { result.map(|()| count) }
     }
 
-    /// The next datagram and its message.
-    pub(crate) fn next(&mut self) -> Option<(&[u8], Message<'_>)> {
-        // Slots hold any message. What is truncated is a coalesced message whose boundaries are unknown.
-        while self.batch.message(self.message).is_some_and(|message| message.truncated()) {
-            self.message += 1;
-        }
-        let message = self.batch.message(self.message)?;
-        let rest = &message.data()[self.offset..];
-        let len =
-            message.meta().segment_size.map_or(rest.len(), |size| rest.len().min(size.into()));
-        Some((&rest[..len], message))
-    }
-
-    /// Drops the next datagram, which is `len` bytes long.
-    pub(crate) fn advance(&mut self, len: usize) {
-        self.offset += len;
-        let end = self.batch.message(self.message).map_or(0, |message| message.data().len());
-        if self.offset >= end {
-            (self.message, self.offset) = (self.message + 1, 0);
+    /// Calls `make` with the next datagram and its message, and takes the datagram out, unless the call `peeks`.
+    pub(crate) fn next<R>(
+        &mut self,
+        peeks: bool,
+        make: impl FnOnce(&[u8], &Message<'_>) -> R,
+    ) -> Option<R> {
+        loop {
+            let message = self.batch.message(self.message)?;
+            // Slots hold any message. What is truncated is a coalesced message whose boundaries are unknown.
+            if message.truncated() {
+                self.message += 1;
+                continue;
+            }
+            let rest = &message.data()[self.offset..];
+            let len =
+                message.meta().segment_size.map_or(rest.len(), |size| rest.len().min(size.into()));
+            let (result, next) = (make(&rest[..len], &message), self.offset + len);
+            if !peeks {
+                let is_last = next == message.data().len();
+                (self.message, self.offset) =
+                    if is_last { (self.message + 1, 0) } else { (self.message, next) };
+            }
+            return Some(result);
         }
     }
 }

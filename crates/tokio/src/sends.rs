@@ -13,10 +13,12 @@ use mmsg::offload::OffloadState;
 use mmsg::{BatchSocket, SendMsg, SendQueue};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
-use tokio::task::{self, AbortHandle};
+use tokio::task::{self, JoinHandle};
 
 use crate::sys;
 
+/// The default bound of the queue in bytes.
+const QUEUE: usize = 1 << 18;
 /// The number of destinations whose errors are kept.
 const MAX_ERRORS: usize = 64;
 /// The longest payload that is queued. No GSO batch holds two longer ones.
@@ -32,26 +34,31 @@ pub(crate) struct Sends {
     /// Set while many datagrams came, whose answers are worth a batch: the thread of a runtime that has but one, and the task.
     pub(crate) receiver: Option<(Option<ThreadId>, Option<task::Id>)>,
     /// The task that sends what is queued.
-    pub(crate) flusher: Option<AbortHandle>,
-    /// A forked child must not send what its parent queued.
+    pub(crate) flusher: Option<JoinHandle<()>>,
+    /// The process of the burst. A forked child must not send what its parent queued.
     pub(crate) process: u32,
+    /// The bound of the queue in bytes.
+    pub(crate) bound: usize,
 }
 
-impl Sends {
-    pub(crate) fn new() -> Self {
+impl Default for Sends {
+    fn default() -> Self {
         Self {
             queue: SendQueue::new(usize::MAX >> 1).grouped_by_dest(),
             errors: BTreeMap::new(),
             failed: 0,
             receiver: None,
             flusher: None,
-            process: process::id(),
+            process: 0,
+            bound: QUEUE,
         }
     }
+}
 
-    /// Whether this task will probably send more datagrams before the flusher has its turn: any task of a runtime with one thread,
-    /// which the thread now drives. On several threads another one may run the flusher, at once, and waking it costs more than a batch saves, unless a loop
-    /// receives and answers.
+impl Sends {
+    /// Whether this task will probably send more datagrams before the flusher has its turn: any task of a runtime with one
+    /// thread, which the thread now drives. On several threads another one may run the flusher, at once, and waking it costs
+    /// more than a batch saves, unless a loop receives and answers.
     pub(crate) fn will_follow(&self, task: Option<task::Id>) -> bool {
         self.receiver.is_some_and(|(only_thread, receiver)| match only_thread {
             Some(thread) => thread == thread::current().id(),
@@ -59,24 +66,19 @@ impl Sends {
         })
     }
 
-    /// Whether a flusher will have its turn. It ends with its runtime.
-    pub(crate) fn has_flusher(&self) -> bool {
-        self.flusher.as_ref().is_some_and(|flusher| !flusher.is_finished())
-    }
-
     /// Queues a datagram. An empty queue takes one beyond the bound. `TooLong`: it could not be in a GSO batch, or would not
     /// stay in order, since the queue tells the socket's peer from the same address.
-    pub(crate) fn push(&mut self, msg: &SendMsg<'_>, bound: usize) -> Result<(), PushError> {
-        let front = self.queue.front();
-        let differs = front.is_some_and(|front| front.dest().is_none() != msg.dest().is_none());
-        if msg.len() > MAX_QUEUED || differs {
-            return Err(PushError::TooLong);
+    pub(crate) fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
+        match self.queue.front() {
+            _ if msg.len() > MAX_QUEUED => Err(PushError::TooLong),
+            Some(front) if front.dest().is_none() != msg.dest().is_none() => {
+                Err(PushError::TooLong)
+            }
+            Some(_) if SendQueue::cost(msg) > self.bound.saturating_sub(self.queue.bytes()) => {
+                Err(PushError::Full)
+            }
+            _ => self.queue.push(msg),
         }
-        let bytes = self.queue.bytes().saturating_add(SendQueue::cost(msg));
-        if bytes > bound && front.is_some() {
-            return Err(PushError::Full);
-        }
-        self.queue.push(msg)
     }
 
     /// Sends what the kernel takes without waiting. `Pending`: some datagrams are left.

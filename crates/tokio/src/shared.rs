@@ -1,20 +1,19 @@
 //! The socket that its handle and its flusher share. It is quiet, tokio's own, until a burst begins the batches.
 
-use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll, ready};
 use std::thread;
 use std::time::Duration;
+use std::{env, io, process};
 
-use bytes::BufMut;
 use mmsg::errors::PushError;
 use mmsg::offload::OffloadState;
 use mmsg::{Message, SendMsg};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::{self, AbortHandle};
+use tokio::task::{self, JoinHandle};
 use tokio::time;
 
 use crate::received::Received;
@@ -23,8 +22,6 @@ use crate::sys;
 
 /// The answers to this many datagrams or fewer are sent at once: for them, waking the flusher costs more than a GSO batch saves.
 const FEW: usize = 4;
-/// The default bound of the queue in bytes.
-const QUEUE: usize = 1 << 18;
 /// How long to sleep where tokio does not report when the socket has space.
 const SLEEP: Duration = Duration::from_millis(4);
 
@@ -34,75 +31,58 @@ pub(crate) struct Shared {
     pub(crate) socket: UdpSocket,
     /// Locked before `sends`.
     pub(crate) received: Mutex<Received>,
-    /// The bound of the queue in bytes.
-    pub(crate) bound: AtomicUsize,
-    /// Set by the first burst, under the lock of `received`.
-    pub(crate) busy: OnceLock<Busy>,
-}
-
-/// What a socket has that has met a burst.
-#[derive(Debug)]
-pub(crate) struct Busy {
-    pub(crate) offload: OffloadState,
     pub(crate) sends: Mutex<Sends>,
+    /// Set by the first burst, under the lock of `received`.
+    pub(crate) offload: OnceLock<OffloadState>,
 }
 
 /// A receive: tokio's call for a quiet socket, and what makes its result of a datagram of a batch.
 pub(crate) struct Call<B, R> {
     pub(crate) plain: fn(&UdpSocket, &mut B) -> io::Result<R>,
-    /// Gets the length that the buffer took.
-    pub(crate) make: fn(usize, &Message<'_>) -> io::Result<R>,
+    pub(crate) make: fn(&mut B, &[u8], &Message<'_>) -> io::Result<R>,
     pub(crate) peeks: bool,
 }
 
 impl Shared {
     pub(crate) fn new(socket: UdpSocket) -> Arc<Self> {
-        let (received, bound) = (Mutex::default(), AtomicUsize::new(QUEUE));
-        let busy = OnceLock::new();
-        Arc::new_cyclic(|me| Self { me: me.clone(), socket, received, bound, busy })
+        let (received, sends, offload) = Default::default();
+        let is_off = env::var_os("MMSG_OFFLOAD").is_some_and(|value| value == "0");
+        lock::<Received>(&received).stays_quiet = is_off;
+        Arc::new_cyclic(|me| Self { me: me.clone(), socket, received, sends, offload })
     }
 
     /// Whether datagrams of a batch are left.
     pub(crate) fn has_left(&self) -> bool {
-        lock(&self.received).next().is_some()
+        lock(&self.received).next(true, |_, _| ()).is_some()
     }
 
     /// Receives without waiting.
-    pub(crate) fn try_receive<B: BufMut, R>(
-        &self,
-        buf: &mut B,
-        call: &Call<B, R>,
-    ) -> io::Result<R> {
+    pub(crate) fn try_receive<B, R>(&self, buf: &mut B, call: &Call<B, R>) -> io::Result<R> {
         let mut received = lock(&self.received);
-        while received.next().is_none() {
-            if self.busy.get().is_none() && !received.may_be_burst() {
+        loop {
+            let make = |data: &[u8], message: &Message<'_>| (call.make)(buf, data, message);
+            if let Some(result) = received.next(call.peeks, make) {
+                return result;
+            }
+            if self.offload.get().is_none() && !received.may_be_burst() {
                 let result = (call.plain)(&self.socket, buf);
-                received.count(result.is_ok());
+                let found = received.in_a_row.saturating_add(1);
+                received.in_a_row = if result.is_ok() { found } else { 0 };
                 return result;
             }
             self.fill(&mut received, !call.peeks)?;
         }
-        let (data, message) = received.next().ok_or(io::ErrorKind::WouldBlock)?;
-        // Without growing the buffer: like a receive, it drops the rest.
-        let (len, taken) = (data.len(), data.len().min(buf.chunk_mut().len()));
-        buf.put_slice(&data[..taken]);
-        let result = (call.make)(taken, &message);
-        if !call.peeks {
-            received.advance(len);
-        }
-        result
     }
 
     /// Receives a batch. Many datagrams are a burst.
     fn fill(&self, received: &mut Received, takes: bool) -> io::Result<()> {
-        let offload = self.busy.get().map(|busy| &busy.offload);
-        let has_many = received.fill(&self.socket, offload, takes)? > FEW;
-        let is_new = has_many && offload.is_none();
+        let has_many = received.fill(&self.socket, self.offload.get(), takes)? > FEW;
+        let is_new = has_many && self.offload.get().is_none();
+        let mut sends = lock(&self.sends);
         if let Some(Ok(offload)) = is_new.then(|| OffloadState::new(&self.socket)) {
-            let _ = self.busy.set(Busy { offload, sends: Mutex::new(Sends::new()) });
+            sends.process = process::id();
+            let _ = self.offload.set(offload);
         }
-        let Some(busy) = self.busy.get() else { return Ok(()) };
-        let mut sends = lock(&busy.sends);
         let runtime = has_many.then(Handle::try_current).and_then(Result::ok);
         sends.receiver = runtime.map(|runtime| {
             let has_one_thread = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
@@ -110,17 +90,14 @@ impl Shared {
         });
         // The runtime of the last flusher may not be driven now.
         if !sends.queue.is_empty() {
-            self.start_flusher(&mut sends);
+            sends.flusher = None;
+            self.has_flusher(&mut sends);
         }
         Ok(())
     }
 
     /// Waits for a datagram like tokio's futures: any number of tasks may wait, and an error of the socket wakes them.
-    pub(crate) async fn receive<B: BufMut, R>(
-        &self,
-        buf: &mut B,
-        call: &Call<B, R>,
-    ) -> io::Result<R> {
+    pub(crate) async fn receive<B, R>(&self, buf: &mut B, call: &Call<B, R>) -> io::Result<R> {
         let receive = || match self.try_receive(buf, call) {
             Err(error) if is_would_block(&error) => {
                 let pending = || Err(self.socket.take_error()?.unwrap_or(error));
@@ -132,7 +109,7 @@ impl Shared {
     }
 
     /// Waits for a datagram like tokio's `poll_` functions: the task of the last call is woken.
-    pub(crate) fn poll_receive<B: BufMut, R>(
+    pub(crate) fn poll_receive<B, R>(
         &self,
         cx: &mut Context<'_>,
         buf: &mut B,
@@ -147,48 +124,51 @@ impl Shared {
         }
     }
 
-    /// Queues a message. `None`: it is to be sent at once. `WouldBlock`: the queue has been flushed as far as the socket takes
-    /// it, because it was full; with `yields` also if all was sent.
-    pub(crate) fn queue(&self, msg: &SendMsg<'_>, yields: bool) -> Option<io::Result<usize>> {
-        let busy = self.busy.get()?;
-        let (task, bound) = (task::try_id(), self.bound.load(Ordering::Relaxed));
+    /// Queues a message. False: it is to be sent at once. `WouldBlock`: the queue has been flushed as far as the socket takes it,
+    /// because it was full; with `yields` also if all was sent.
+    pub(crate) fn queue(&self, msg: &SendMsg<'_>, yields: bool) -> io::Result<bool> {
+        let Some(offload) = self.offload.get() else { return Ok(false) };
+        let task = task::try_id();
         // Nothing runs after a `block_on`: the answer to the last datagram of a batch takes the others with it.
-        let may_wait = bound > 0 && (task.is_some() || self.has_left());
-        let mut sends = lock(&busy.sends);
+        let may_wait = task.is_some() || self.has_left();
+        let mut sends = lock(&self.sends);
         if let Some(error) = sends.errors.remove(&msg.dest()) {
-            return Some(Err(error));
+            return Err(error);
         }
-        let waits = may_wait && sends.will_follow(task);
+        let waits = sends.bound > 0 && may_wait && sends.will_follow(task);
         if sends.queue.is_empty() && !waits {
-            return None;
+            return Ok(false);
         }
-        let pushed = sends.push(msg, bound);
-        if waits && pushed.is_ok() && (sends.has_flusher() || self.start_flusher(&mut sends)) {
-            return Some(Ok(msg.len()));
+        let pushed = sends.push(msg);
+        if pushed.is_ok() && waits && self.has_flusher(&mut sends) {
+            return Ok(true);
         }
-        let flushed = sends.flush(&self.socket, &busy.offload);
-        if flushed.is_pending() && !sends.has_flusher() {
-            self.start_flusher(&mut sends);
+        let flushed = sends.flush(&self.socket, offload);
+        if flushed.is_pending() {
+            self.has_flusher(&mut sends);
         }
         match pushed {
-            Ok(()) => Some(Ok(msg.len())),
+            Ok(()) => Ok(true),
             // It must not overtake the others.
-            Err(error) if flushed.is_ready() && !(yields && error == PushError::Full) => None,
-            Err(_) => Some(Err(io::ErrorKind::WouldBlock.into())),
+            Err(error) if flushed.is_ready() && !(yields && error == PushError::Full) => Ok(false),
+            Err(_) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
-    /// Like [`queue`](Self::queue), and waits while the queue is full.
-    pub(crate) async fn queue_later(&self, msg: &SendMsg<'_>) -> Option<io::Result<usize>> {
+    /// Queues a message, or sends it by `plain`. Waits while the queue is full.
+    pub(crate) async fn send<F: Future<Output = io::Result<usize>>>(
+        &self,
+        msg: &SendMsg<'_>,
+        plain: impl FnOnce() -> F,
+    ) -> io::Result<usize> {
         loop {
-            match self.queue(msg, true)? {
-                Err(error) if is_would_block(&error) => match self.flush_all().await {
-                    // Queueing costs no unit of the budget. A task that only sends yields here.
-                    Ok(()) => task::yield_now().await,
-                    Err(error) => return Some(Err(error)),
-                },
-                result => return Some(result),
+            match self.queue(msg, true) {
+                Err(error) if is_would_block(&error) => self.flush_all().await?,
+                Ok(false) => return plain().await,
+                result => return result.map(|_| msg.len()),
             }
+            // Queueing costs no unit of the budget. A task that only sends yields here.
+            task::yield_now().await;
         }
     }
 
@@ -200,23 +180,21 @@ impl Shared {
         plain: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         match self.queue(msg, true) {
-            None => plain(cx),
-            Some(Err(error)) if is_would_block(&error) => {
-                if self.flush().is_pending() {
-                    ready!(self.socket.poll_send_ready(cx))?;
-                }
-                // There is space. A task that only sends yields here.
+            Err(error) if is_would_block(&error) => {
+                ready!(self.socket.poll_send_ready(cx))?;
+                // A task that only sends yields here.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            Some(result) => Poll::Ready(result),
+            Ok(false) => plain(cx),
+            result => Poll::Ready(result.map(|_| msg.len())),
         }
     }
 
     /// Sends what is queued, as far as the kernel takes it without waiting.
     pub(crate) fn flush(&self) -> Poll<()> {
-        let Some(busy) = self.busy.get() else { return Poll::Ready(()) };
-        lock(&busy.sends).flush(&self.socket, &busy.offload)
+        let Some(offload) = self.offload.get() else { return Poll::Ready(()) };
+        lock(&self.sends).flush(&self.socket, offload)
     }
 
     /// Sends what is queued, and waits while the socket is full.
@@ -231,28 +209,29 @@ impl Shared {
         Ok(())
     }
 
-    /// Starts a flusher, if this is a runtime. An ended one drops it at once, under the lock.
-    fn start_flusher(&self, sends: &mut Sends) -> bool {
-        let Ok(runtime) = Handle::try_current() else { return false };
-        let flusher = runtime.spawn(flush(self.me.clone()));
-        sends.flusher = Some(flusher.abort_handle());
-        true
+    /// Whether a flusher will have its turn; starts one, if this is a runtime. It ends with its runtime. An ended one drops it at
+    /// once, under the lock.
+    fn has_flusher(&self, sends: &mut Sends) -> bool {
+        let has = |sends: &Sends| sends.flusher.as_ref().is_some_and(|task| !task.is_finished());
+        if !has(sends) {
+            let runtime = Handle::try_current().ok();
+            sends.flusher = runtime.map(|runtime| runtime.spawn(flush(self.me.clone())));
+        }
+        has(sends)
     }
 
-    /// The flusher's turn. `Pending`: it needs another one.
-    fn flush_in_turn(&self) -> Poll<()> {
-        let Some(busy) = self.busy.get() else { return Poll::Ready(()) };
-        let mut sends = lock(&busy.sends);
+    /// The flusher's turn. Returns whether it needs another one.
+    fn flush_in_turn(&self) -> bool {
+        let Some(offload) = self.offload.get() else { return false };
+        let mut sends = lock(&self.sends);
         // The tasks of a turn sent few: they would send as fast at once.
         if sends.queue.len() <= FEW && sends.receiver.is_some_and(|(thread, _)| thread.is_some()) {
             sends.receiver = None;
         }
-        let flushed = sends.flush(&self.socket, &busy.offload);
-        let is_another = |flusher: &AbortHandle| Some(flusher.id()) != task::try_id();
-        if sends.has_flusher() && sends.flusher.as_ref().is_some_and(is_another) {
-            return Poll::Ready(()); // A later one goes on.
-        }
-        flushed
+        // A later flusher goes on in its place.
+        let is_me = |flusher: &JoinHandle<()>| Some(flusher.id()) == task::try_id();
+        sends.flush(&self.socket, offload).is_pending()
+            && sends.flusher.as_ref().is_none_or(|flusher| flusher.is_finished() || is_me(flusher))
     }
 }
 
@@ -260,7 +239,7 @@ impl Shared {
 /// descriptor open.
 async fn flush(shared: Weak<Shared>) {
     let mut sleep = SLEEP;
-    while shared.upgrade().is_some_and(|shared| shared.flush_in_turn().is_pending()) {
+    while shared.upgrade().is_some_and(|shared| shared.flush_in_turn()) {
         time::sleep(sleep).await;
         sleep = (2 * sleep).min(25 * SLEEP);
     }

@@ -14,16 +14,17 @@ use crate::shared::Call;
 
 /// For each receive: the call that waits, the one that does not, and perhaps one for a task to poll.
 macro_rules! receives {
-    ($($name:ident, $try_name:ident $(<$generic:ident>)? ($buf:ty) -> $result:ty = $make:expr, $peeks:literal
-        $(, $poll_name:ident -> $polled:ty = $poll:expr, $map:expr)?;)*) => {
+    ($($name:ident, $try_name:ident $(<$generic:ident>)? ($($buf:ident: $type:ty)?) -> $result:ty = $make:expr, $peeks:literal
+        $(, $poll_name:ident ($($poll_buf:ident)?) -> $polled:ty = $poll:expr, $map:expr)?;)*) => {
+        #[allow(unused_parens)] // A receive without a buffer gets `()`.
         impl UdpSocket {$(
             #[doc = concat!("As tokio's [`", stringify!($name), "`](net::UdpSocket::", stringify!($name), ").")]
             ///
             /// # Errors
             ///
             /// The system's error.
-            pub async fn $name $(<$generic: BufMut>)? (&self, mut buf: $buf) -> io::Result<$result> {
-                self.shared.receive(&mut buf, &Call { plain: |socket, buf| socket.$try_name(buf), make: $make, peeks: $peeks }).await
+            pub async fn $name $(<$generic: BufMut>)? (&self $(, mut $buf: $type)?) -> io::Result<$result> {
+                self.shared.receive(&mut ($($buf)?), &Call { plain: |socket, ($($buf)?)| socket.$try_name($($buf)?), make: $make, peeks: $peeks }).await
             }
 
             #[doc = concat!("As tokio's [`", stringify!($try_name), "`](net::UdpSocket::", stringify!($try_name), ").")]
@@ -31,8 +32,8 @@ macro_rules! receives {
             /// # Errors
             ///
             /// `WouldBlock` if there is no datagram; else the system's error.
-            pub fn $try_name $(<$generic: BufMut>)? (&self, mut buf: $buf) -> io::Result<$result> {
-                self.shared.try_receive(&mut buf, &Call { plain: |socket, buf| socket.$try_name(buf), make: $make, peeks: $peeks })
+            pub fn $try_name $(<$generic: BufMut>)? (&self $(, mut $buf: $type)?) -> io::Result<$result> {
+                self.shared.try_receive(&mut ($($buf)?), &Call { plain: |socket, ($($buf)?)| socket.$try_name($($buf)?), make: $make, peeks: $peeks })
             }
             $(
                 #[doc = concat!("As tokio's [`", stringify!($poll_name), "`](net::UdpSocket::", stringify!($poll_name), "): the task of the last call is woken.")]
@@ -40,8 +41,8 @@ macro_rules! receives {
                 /// # Errors
                 ///
                 /// The system's error.
-                pub fn $poll_name(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<$polled>> {
-                    self.shared.poll_receive(cx, buf, &Call { plain: $poll, make: $make, peeks: $peeks }).map_ok($map)
+                pub fn $poll_name(&self, cx: &mut Context<'_> $(, mut $poll_buf: &mut ReadBuf<'_>)?) -> Poll<io::Result<$polled>> {
+                    self.shared.poll_receive(cx, &mut ($($poll_buf)?), &Call { plain: $poll, make: $make, peeks: $peeks }).map_ok($map)
                 }
             )?
         )*}
@@ -49,53 +50,22 @@ macro_rules! receives {
 }
 
 receives! {
-    recv, try_recv(&mut [u8]) -> usize = |len, _| Ok(len), false,
-        poll_recv -> () = |socket, buf| socket.try_recv_buf(buf), drop;
-    recv_from, try_recv_from(&mut [u8]) -> (usize, SocketAddr) = len_and_source, false,
-        poll_recv_from -> SocketAddr = |socket, buf| socket.try_recv_buf_from(buf), |(_, from)| from;
-    recv_buf, try_recv_buf<B>(&mut B) -> usize = |len, _| Ok(len), false;
-    recv_buf_from, try_recv_buf_from<B>(&mut B) -> (usize, SocketAddr) = len_and_source, false;
-    peek, try_peek(&mut [u8]) -> usize = |len, _| Ok(len), true,
-        poll_peek -> () = |socket, buf| Ok(peek(socket, buf)?.0), drop;
-    peek_from, try_peek_from(&mut [u8]) -> (usize, SocketAddr) = len_and_source, true,
-        poll_peek_from -> SocketAddr = peek, |(_, from)| from;
+    recv, try_recv(buf: &mut [u8]) -> usize = put, false,
+        poll_recv(buf) -> () = |socket, buf| socket.try_recv_buf(buf), drop;
+    recv_from, try_recv_from(buf: &mut [u8]) -> (usize, SocketAddr) = put_from, false,
+        poll_recv_from(buf) -> SocketAddr = |socket, buf| socket.try_recv_buf_from(buf), |(_, from)| from;
+    recv_buf, try_recv_buf<B>(buf: &mut B) -> usize = put, false;
+    recv_buf_from, try_recv_buf_from<B>(buf: &mut B) -> (usize, SocketAddr) = put_from, false;
+    peek, try_peek(buf: &mut [u8]) -> usize = put, true,
+        poll_peek(buf) -> () = |socket, buf| Ok(peek(socket, buf)?.0), drop;
+    peek_from, try_peek_from(buf: &mut [u8]) -> (usize, SocketAddr) = put_from, true,
+        poll_peek_from(buf) -> SocketAddr = |socket, buf| peek(socket, buf), |(_, from)| from;
+    peek_sender, try_peek_sender() -> SocketAddr = |(), _, message| source(message), true,
+        poll_peek_sender() -> SocketAddr = |socket, ()| socket.try_peek_sender(), |from| from;
 }
 
-const PEEK_SENDER: Call<&mut [u8], SocketAddr> = Call {
-    plain: |socket, _| socket.try_peek_sender(),
-    make: |_, message| source(message),
-    peeks: true,
-};
-
-/// Receives for the sender's address, and for metadata.
+/// Receives with metadata.
 impl UdpSocket {
-    /// As tokio's [`peek_sender`](net::UdpSocket::peek_sender).
-    ///
-    /// # Errors
-    ///
-    /// The system's error.
-    pub async fn peek_sender(&self) -> io::Result<SocketAddr> {
-        self.shared.receive(&mut &mut [][..], &PEEK_SENDER).await
-    }
-
-    /// As tokio's [`try_peek_sender`](net::UdpSocket::try_peek_sender).
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if there is no datagram; else the system's error.
-    pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
-        self.shared.try_receive(&mut &mut [][..], &PEEK_SENDER)
-    }
-
-    /// As tokio's [`poll_peek_sender`](net::UdpSocket::poll_peek_sender): the task of the last call is woken.
-    ///
-    /// # Errors
-    ///
-    /// The system's error.
-    pub fn poll_peek_sender(&self, cx: &mut Context<'_>) -> Poll<io::Result<SocketAddr>> {
-        self.shared.poll_receive(cx, &mut &mut [][..], &PEEK_SENDER)
-    }
-
     /// Receives a datagram with the metadata that the program has turned on
     /// ([`Ancillary::require`](mmsg::Ancillary)). Otherwise like [`recv_from`](Self::recv_from).
     ///
@@ -105,22 +75,32 @@ impl UdpSocket {
     pub async fn recv_meta(&self, mut buf: &mut [u8]) -> io::Result<(usize, SocketAddr, RecvMeta)> {
         let plain = |socket: &net::UdpSocket, buf: &mut &mut [u8]| {
             let mut msgs = [RecvMsg::new(buf)];
-            let mut call = || socket.batch_call(&mut |socket| socket.recv_batch(&mut msgs));
-            socket.try_io(Interest::READABLE, &mut call)?;
+            let call = || socket.batch_call(&mut |socket| socket.recv_batch(&mut msgs));
+            socket.try_io(Interest::READABLE, call)?;
             let message = msgs[0].message();
             Ok((message.data().len(), source(&message)?, *message.meta()))
         };
-        let make = |len, message: &Message<'_>| {
+        let make = |buf: &mut &mut [u8], data: &[u8], message: &Message<'_>| {
+            let (len, from) = put_from(buf, data, message)?;
             let mut meta = *message.meta();
             meta.segment_size = None; // A datagram of a coalesced message has no segments.
-            Ok((len, source(message)?, meta))
+            Ok((len, from, meta))
         };
         self.shared.receive(&mut buf, &Call { plain, make, peeks: false }).await
     }
 }
 
-fn len_and_source(len: usize, message: &Message<'_>) -> io::Result<(usize, SocketAddr)> {
-    Ok((len, source(message)?))
+type LenFrom = (usize, SocketAddr);
+
+/// Without growing the buffer: like a receive, it drops the rest.
+fn put(buf: &mut impl BufMut, data: &[u8], _: &Message<'_>) -> io::Result<usize> {
+    let len = data.len().min(buf.chunk_mut().len());
+    buf.put_slice(&data[..len]);
+    Ok(len)
+}
+
+fn put_from(buf: &mut impl BufMut, data: &[u8], message: &Message<'_>) -> io::Result<LenFrom> {
+    Ok((put(buf, data, message)?, source(message)?))
 }
 
 /// The kernel reports the source of each datagram.
@@ -128,7 +108,7 @@ fn source(message: &Message<'_>) -> io::Result<SocketAddr> {
     message.addr().ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-fn peek(socket: &net::UdpSocket, buf: &mut ReadBuf<'_>) -> io::Result<(usize, SocketAddr)> {
+fn peek(socket: &net::UdpSocket, buf: &mut ReadBuf<'_>) -> io::Result<LenFrom> {
     let (len, from) = socket.try_peek_from(buf.initialize_unfilled())?;
     buf.advance(len);
     Ok((len, from))
@@ -142,10 +122,7 @@ impl UdpSocket {
     ///
     /// The system's error, also about an earlier datagram of `send` that was queued.
     pub async fn send(&self, buf: &[u8]) -> io::Result<usize> {
-        match self.shared.queue_later(&SendMsg::new(buf)).await {
-            Some(result) => result,
-            None => self.plain().send(buf).await,
-        }
+        self.shared.send(&SendMsg::new(buf), || self.plain().send(buf)).await
     }
 
     /// As tokio's [`send_to`](net::UdpSocket::send_to), or queues the datagram.
@@ -160,10 +137,8 @@ impl UdpSocket {
         let nowhere =
             || io::Error::new(io::ErrorKind::InvalidInput, "no addresses to send data to");
         let target = net::lookup_host(addr).await?.next().ok_or_else(nowhere)?;
-        match self.shared.queue_later(&SendMsg::to(target, buf)).await {
-            Some(result) => result,
-            None => self.plain().send_to(buf, target).await,
-        }
+        let msg = SendMsg::to(target, buf);
+        self.shared.send(&msg, || self.plain().send_to(buf, target)).await
     }
 
     /// Sends a message with settings of its own, such as the source address of an answer
@@ -173,10 +148,8 @@ impl UdpSocket {
     ///
     /// The errors of [`send_to`](Self::send_to).
     pub async fn send_msg(&self, msg: &SendMsg<'_>) -> io::Result<usize> {
-        match self.shared.queue_later(msg).await {
-            Some(result) => result,
-            None => self.plain().send_batch(&[*msg]).await.map(|_| msg.len()),
-        }
+        let plain = || async { self.plain().send_batch(&[*msg]).await.map(|_| msg.len()) };
+        self.shared.send(msg, plain).await
     }
 
     /// As tokio's [`try_send`](net::UdpSocket::try_send), or queues the datagram.
@@ -185,7 +158,8 @@ impl UdpSocket {
     ///
     /// `WouldBlock` if the socket, or the queue and the socket, are full; else the errors of [`send`](Self::send).
     pub fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
-        self.shared.queue(&SendMsg::new(buf), false).unwrap_or_else(|| self.plain().try_send(buf))
+        let queued = self.shared.queue(&SendMsg::new(buf), false)?;
+        if queued { Ok(buf.len()) } else { self.plain().try_send(buf) }
     }
 
     /// As tokio's [`try_send_to`](net::UdpSocket::try_send_to), or queues the datagram.
@@ -195,8 +169,8 @@ impl UdpSocket {
     /// `WouldBlock` if the socket, or the queue and the socket, are full; else the errors of
     /// [`send_to`](Self::send_to).
     pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
-        let queued = self.shared.queue(&SendMsg::to(target, buf), false);
-        queued.unwrap_or_else(|| self.plain().try_send_to(buf, target))
+        let queued = self.shared.queue(&SendMsg::to(target, buf), false)?;
+        if queued { Ok(buf.len()) } else { self.plain().try_send_to(buf, target) }
     }
 
     /// As tokio's [`poll_send`](net::UdpSocket::poll_send), or queues the datagram. The task of the last call is woken.

@@ -3,8 +3,7 @@
 mod calls;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::{env, io, process, thread};
+use std::{io, process, thread};
 
 use mmsg::offload::OffloadState;
 use socket2::SockRef;
@@ -179,10 +178,8 @@ impl UdpSocket {
         drop(self); // Turns GRO off.
         // The first may fail by an error of the socket.
         let is_drained = || (0..2).any(|_| socket.peek(&mut []).is_err_and(|e| is_would_block(&e)));
-        match is_empty && (was_quiet || is_drained()) {
-            true => Ok(socket),
-            false => Err(io::ErrorKind::WouldBlock.into()),
-        }
+        let is_whole = is_empty && (was_quiet || is_drained());
+        is_whole.then_some(socket).ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
     /// Connects the socket, as tokio's [`connect`](net::UdpSocket::connect), once what is queued has been sent.
@@ -233,20 +230,19 @@ impl UdpSocket {
     /// The system's error.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         let error = self.plain().take_error()?;
-        let queued = || Some(lock(&self.shared.busy.get()?.sends).errors.pop_first()?.1);
-        Ok(error.or_else(queued))
+        Ok(error.or_else(|| Some(lock(&self.shared.sends).errors.pop_first()?.1)))
     }
 
     /// The number of queued datagrams that the system did not accept. ICMP errors are not among them.
     #[must_use]
     pub fn failed(&self) -> u64 {
-        self.shared.busy.get().map_or(0, |busy| lock(&busy.sends).failed)
+        lock(&self.shared.sends).failed
     }
 
     /// Sets the bound of the queue in bytes, as [`SendQueue`](mmsg::SendQueue) counts them, and of the datagrams that are on
     /// their way from it. The default is 256 KiB. With 0 nothing is queued: each send has its own result.
     pub fn set_queue_bytes(&self, bytes: usize) {
-        self.shared.bound.store(bytes, Ordering::Relaxed);
+        lock(&self.shared.sends).bound = bytes;
     }
 
     /// Keeps the socket tokio's own, call for call, whatever it receives. Returns false if it has met a burst already.
@@ -259,17 +255,13 @@ impl UdpSocket {
     /// socket receives, nor what is sent at once. Its switches are the program's to use.
     #[must_use]
     pub fn offload(&self) -> Option<&OffloadState> {
-        self.shared.busy.get().map(|busy| &busy.offload)
+        self.shared.offload.get()
     }
 }
 
 impl From<net::UdpSocket> for UdpSocket {
     fn from(socket: net::UdpSocket) -> Self {
-        let socket = Self { shared: Shared::new(socket) };
-        if env::var_os("MMSG_OFFLOAD").is_some_and(|value| value == "0") {
-            socket.stay_quiet();
-        }
-        socket
+        Self { shared: Shared::new(socket) }
     }
 }
 
@@ -284,12 +276,12 @@ impl TryFrom<std::net::UdpSocket> for UdpSocket {
 /// Sends what the kernel takes of the queue without waiting. A duplicate of the descriptor gets single datagrams again.
 impl Drop for UdpSocket {
     fn drop(&mut self) {
-        let Some(busy) = self.shared.busy.get() else { return };
-        if lock(&busy.sends).process != process::id() {
+        let Some(offload) = self.offload() else { return };
+        if lock(&self.shared.sends).process != process::id() {
             return; // A child's, by a fork.
         }
         let _ = self.shared.flush();
-        let _ = busy.offload.disable_gro(self.plain());
+        let _ = offload.disable_gro(self.plain());
         // The flusher may be sending on another thread, which does not wait. Then the descriptor is this handle's alone.
         while Arc::strong_count(&self.shared) > 1 {
             thread::yield_now();
