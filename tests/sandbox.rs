@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use common::linux::{UDP_GRO, UDP_SEGMENT};
 use common::threads::Call;
-use common::{exchange, skip, sockets};
+use common::{exchange, skip, sockets, test_name};
 use mmsg::error_queue::{Report, drain_errors};
 use mmsg::offload::GsoStatus;
 use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, Offload, TransmitClock, options};
@@ -37,7 +37,8 @@ const DONE: &str = "the child is done";
 const CANNOT: &str = "no filter can be installed here: ";
 
 /// In the child: runs `child`. Otherwise: starts the child and checks its output.
-fn in_child(test: &str, child: impl FnOnce() -> io::Result<()>) {
+fn in_child(child: impl FnOnce() -> io::Result<()>) {
+    let test = test_name();
     if env::var(CHILD).is_ok_and(|name| name == test) {
         let word = match child() {
             Ok(()) => DONE.into(),
@@ -48,13 +49,13 @@ fn in_child(test: &str, child: impl FnOnce() -> io::Result<()>) {
     }
     let program = env::current_exe().expect("this program has a file");
     let output = Command::new(program)
-        .args(["--exact", test, "--test-threads=1"])
-        .env(CHILD, test)
+        .args(["--exact", &test, "--test-threads=1"])
+        .env(CHILD, &test)
         .output()
         .expect("it runs once more");
     let said = String::from_utf8_lossy(&output.stdout);
     if let Some((_, reason)) = said.split_once(CANNOT) {
-        return skip(test, reason.lines().next().unwrap_or_default());
+        return skip(reason.lines().next().unwrap_or_default());
     }
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains(DONE), "{said}\n{complaint}");
@@ -62,8 +63,8 @@ fn in_child(test: &str, child: impl FnOnce() -> io::Result<()>) {
 
 /// Under a filter of `calls` everything works, with single-message calls from the first messages on.
 #[track_caller]
-fn works_without(test: &str, calls: &'static [DeniedCall], errno: i32) {
-    in_child(test, || {
+fn works_without(calls: &'static [DeniedCall], errno: i32) {
+    in_child(|| {
         let (near, far) = (sockets::udp4(), sockets::udp4());
         assert_eq!(Backend::current(), Backend::Mmsg);
         seccomp::deny(calls, errno)?;
@@ -80,22 +81,22 @@ fn works_without(test: &str, calls: &'static [DeniedCall], errno: i32) {
 
 #[test]
 fn a_kernel_without_the_calls() {
-    works_without("a_kernel_without_the_calls", &[RECVMMSG, SENDMMSG], libc::ENOSYS);
+    works_without(&[RECVMMSG, SENDMMSG], libc::ENOSYS);
 }
 
 #[test]
 fn a_sandbox_that_forbids_both_calls() {
-    works_without("a_sandbox_that_forbids_both_calls", &[RECVMMSG, SENDMMSG], libc::EPERM);
+    works_without(&[RECVMMSG, SENDMMSG], libc::EPERM);
 }
 
 #[test]
 fn a_sandbox_that_forbids_sendmmsg_alone() {
-    works_without("a_sandbox_that_forbids_sendmmsg_alone", &[SENDMMSG], libc::EPERM);
+    works_without(&[SENDMMSG], libc::EPERM);
 }
 
 #[test]
 fn a_sandbox_that_forbids_recvmmsg_alone() {
-    works_without("a_sandbox_that_forbids_recvmmsg_alone", &[RECVMMSG], libc::EPERM);
+    works_without(&[RECVMMSG], libc::EPERM);
 }
 
 /// The calls of one socket on which every system call that moves messages fails with `errno`. None of them waits, loops or
@@ -128,7 +129,7 @@ fn assert_each_call_fails(socket: &UdpSocket, to: SocketAddr, errno: i32) {
 /// number, although reports about other datagrams arrive and another thread reads them.
 #[test]
 fn a_policy_that_answers_with_an_icmp_error_ends_each_call() {
-    in_child("a_policy_that_answers_with_an_icmp_error_ends_each_call", || {
+    in_child(|| {
         let calls = &[RECVMMSG, RECVMSG, SENDMMSG, SENDMSG, SENDTO];
         for errno in [libc::ECONNREFUSED, libc::EACCES, libc::EHOSTUNREACH, libc::EMSGSIZE] {
             for nonblocking in [false, true] {
@@ -167,7 +168,7 @@ fn a_policy_that_answers_with_an_icmp_error_ends_each_call() {
 /// gVisor rejects `MSG_WAITFORONE`.
 #[test]
 fn a_recvmmsg_that_cannot_wait_for_its_first_message() {
-    in_child("a_recvmmsg_that_cannot_wait_for_its_first_message", || {
+    in_child(|| {
         let (near, far) = (sockets::udp4(), sockets::udp4());
         let refusing = sockets::refusing();
         seccomp::reject_wait_flag()?;
@@ -222,7 +223,7 @@ fn a_recvmmsg_that_cannot_wait_for_its_first_message() {
 /// After a shutdown, a blocking `recvmsg` of gVisor returns 0 and leaves the header as it was. So does this filter.
 #[test]
 fn a_receive_that_says_nothing_about_the_source_has_met_a_shutdown() {
-    in_child("a_receive_that_says_nothing_about_the_source_has_met_a_shutdown", || {
+    in_child(|| {
         let socket = sockets::udp4();
         seccomp::reject_wait_flag()?;
         seccomp::deny(&[RECVMSG], 0)?;
@@ -240,7 +241,7 @@ fn a_receive_that_says_nothing_about_the_source_has_met_a_shutdown() {
 /// gVisor accepts many options that it does not have, and cannot read them.
 #[test]
 fn an_option_that_cannot_be_read_is_not_on() {
-    in_child("an_option_that_cannot_be_read_is_not_on", || {
+    in_child(|| {
         let socket = sockets::udp4();
         // Linux before 5.12 cannot read UDP_GRO, but UDP_SEGMENT.
         seccomp::ignore_option(UDP_GRO, true)?;

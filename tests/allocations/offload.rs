@@ -60,7 +60,7 @@ fn calls_through_offload_allocate_nothing() {
         if near.state().gso() && far.state().gro() {
             assert!(sent.sent_batches > 0 && received.received_coalesced > 0);
         } else {
-            skip("offload without allocations", "no offload on this kernel; the rest was tested");
+            skip("no offload on this kernel; the rest was tested");
         }
     });
 }
@@ -69,7 +69,7 @@ fn calls_through_offload_allocate_nothing() {
 fn sending_again_without_gso_allocates_nothing() {
     let near = offload(sockets::udp4());
     if !near.state().gso() {
-        return skip("GSO batches that are rejected", "no segmentation offload on this kernel");
+        return skip("no segmentation offload on this kernel");
     }
     let far = offload(sockets::udp4());
     let payload = vec![7; LONG];
@@ -103,21 +103,17 @@ fn sending_again_without_gso_allocates_nothing() {
 /// datagrams.
 #[test]
 fn batches_that_are_rejected_allocate_nothing() {
-    const NAME: &str = "batches_that_are_rejected_allocate_nothing";
     if SENDMMSG_IS_A_LOOP {
-        return skip(
-            NAME,
-            "this C library's sendmmsg is a loop of sendmsg: the filter rejects both",
-        );
+        return skip("this C library's sendmmsg is a loop of sendmsg: the filter rejects both");
     }
     let rejecting = |errno: i32, status: GsoStatus| {
         let _turn = use_backend(Backend::Mmsg);
         let near = offload(sockets::udp4());
         if !near.state().gso() {
-            return skip(NAME, "no segmentation offload on this kernel");
+            return skip("no segmentation offload on this kernel");
         }
         if let Err(error) = deny(&[SENDMSG], errno) {
-            return skip(NAME, error);
+            return skip(error);
         }
         let far = [2, 3, 4]
             .map(|host| UdpSocket::bind((Ipv4Addr::new(127, 0, 0, host), 0)).expect("loopback"));

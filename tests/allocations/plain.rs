@@ -34,7 +34,7 @@ fn sizes(max: usize) -> impl Iterator<Item = usize> {
 
 /// On both backends, direct and through `&dyn BatchSocket`.
 fn exchange_on(near: &UdpSocket, far: &UdpSocket) {
-    let enough = sockets::has_space_for(far, max_batch(), "batches of more than 128 messages");
+    let enough = sockets::has_space_for(far, max_batch());
     let max = if enough { max_batch() } else { 128 };
     let (msgs, sizes) = (vec![SendMsg::to(sockets::addr(far), &PAYLOAD); max], sizes(max));
     let sizes: Vec<_> = sizes.take(calls()).collect();

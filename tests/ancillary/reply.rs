@@ -55,8 +55,7 @@ fn a_reply_to_a_directed_broadcast_leaves_from_this_hosts_own_address() {
 #[cfg(target_os = "linux")]
 #[test]
 fn hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
-    let name = "hosts_with_several_addresses_reply_to_broadcasts_and_groups";
-    let (Some(near), Some(far)) = (Host::new(name, &[]), Host::new(name, &[])) else { return };
+    let (Some(near), Some(far)) = (Host::new(&[]), Host::new(&[])) else { return };
     for host in [&near, &far] {
         for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
             host.set(path, "0");
@@ -120,8 +119,8 @@ fn hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
 
 /// Two hosts on two cables whose networks overlap: `far` cannot tell by routes where a question came from.
 #[cfg(target_os = "linux")]
-pub(super) fn two_cables(name: &str, near: [&str; 2], far: [&str; 2]) -> Option<[Host; 2]> {
-    let hosts = [Host::new(name, &[])?, Host::new(name, &[])?];
+pub(super) fn two_cables(near: [&str; 2], far: [&str; 2]) -> Option<[Host; 2]> {
+    let hosts = [Host::new(&[])?, Host::new(&[])?];
     for host in &hosts {
         for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
             host.set(path, "0");
@@ -222,7 +221,6 @@ fn answers(hosts: &[Host; 2], group: IpAddr, near: [&str; 2], far: [&str; 2]) ->
 #[cfg(target_os = "linux")]
 #[test]
 fn replies_by_interface_reach_both_links_of_one_network() {
-    let name = "replies_by_interface_reach_both_links_of_one_network";
     let groups = ["224.0.0.251", "ff02::fb"].map(ip);
     let networks = [
         (groups[0], ["10.9.1.1", "10.9.1.3"], ["10.9.1.2", "10.9.1.4"], "24"),
@@ -234,7 +232,7 @@ fn replies_by_interface_reach_both_links_of_one_network() {
         let with_bits = |addrs: [&str; 2]| addrs.map(|addr| format!("{addr}/{bits}"));
         let (near_net, far_net) = (with_bits(near), with_bits(far));
         let nets = [&near_net, &far_net].map(|[a, b]| [a.as_str(), b.as_str()]);
-        let Some(hosts) = two_cables(name, nets[0], nets[1]) else { return };
+        let Some(hosts) = two_cables(nets[0], nets[1]) else { return };
         assert_eq!(answers(&hosts, group, near, far), 64, "{near:?}");
     }
 }
@@ -243,9 +241,8 @@ fn replies_by_interface_reach_both_links_of_one_network() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_host_that_asks_its_own_address_is_answered() {
-    let name = "a_host_that_asks_its_own_address_is_answered";
     let nets = [["10.9.1.1/24", "169.254.1.3/16"], ["10.9.1.2/24", "169.254.1.4/16"]];
-    let Some([_near, far]) = two_cables(name, nets[0], nets[1]) else { return };
+    let Some([_near, far]) = two_cables(nets[0], nets[1]) else { return };
     far.ip(&["addr add fd09::2/64 dev far0 nodad"]);
     // The kernel makes the route to an IPv6 address a moment later.
     warm_up((&far, "[fd09::2]:0"), (&far, "[fd09::2]:0"));
@@ -272,13 +269,12 @@ fn a_host_that_asks_its_own_address_is_answered() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_reply_takes_the_route_unless_the_interface_is_asked_for() {
-    let name = "a_reply_takes_the_route_unless_the_interface_is_asked_for";
     let networks = [
         (["10.9.1.1/24", "10.9.2.1/24"], ["10.9.1.2/32", "10.9.2.2/24"], "10.9.3.1", 32),
         (["fd09:1::1/64", "fd09:2::1/64"], ["fd09:1::2/128", "fd09:2::2/64"], "fd09:3::1", 128),
     ];
     for (near_nets, far_nets, asking, bits) in networks {
-        let Some([near, far]) = two_cables(name, near_nets, far_nets) else { return };
+        let Some([near, far]) = two_cables(near_nets, far_nets) else { return };
         let bare = |net: &'static str| net.split('/').next().expect("an address");
         let (asked, any) = (bare(far_nets[1]), if bits == 32 { "0.0.0.0:0" } else { "[::]:0" });
         near.ip(&[

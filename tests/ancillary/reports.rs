@@ -70,7 +70,7 @@ fn a_report_says_which_datagram_it_is_about() {
 /// The first errors may be as old as their read: the kernel takes a while to begin with timestamps.
 #[test]
 fn a_report_has_the_time_of_its_arrival() {
-    if !has_timestamps("a_report_has_the_time_of_its_arrival") {
+    if !has_timestamps() {
         return;
     }
     for setting in settings() {
@@ -91,7 +91,7 @@ fn a_report_has_the_time_of_its_arrival() {
 #[test]
 fn a_link_local_reporter_has_its_scope() {
     let commands = ["addr add fe80::77/64 dev lo nodad"];
-    let Some(host) = Host::new("a_link_local_reporter", &commands) else { return };
+    let Some(host) = Host::new(&commands) else { return };
     // Loopback is the first device of every namespace.
     let at = |port| {
         SocketAddr::from(SocketAddrV6::new("fe80::77".parse().expect("it is one"), port, 0, 1))
@@ -111,7 +111,7 @@ fn a_link_local_reporter_has_its_scope() {
 
 #[test]
 fn send_timestamps_carry_a_number_and_a_time() {
-    if !has_timestamps("send_timestamps_carry_a_number_and_a_time") {
+    if !has_timestamps() {
         return;
     }
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (dual_stack(), udp6())] {
@@ -152,11 +152,10 @@ fn send_timestamps_carry_a_number_and_a_time() {
 /// A program that counts its sends must count those, too.
 #[test]
 fn a_send_that_fails_after_its_datagram_was_built_uses_a_number() {
-    let name = "a_send_that_fails_after_its_datagram_was_built_uses_a_number";
-    in_namespace(name, || {
+    in_namespace(|| {
         let (from, to, closed) = (udp4(), udp4(), udp4());
         if let Err(error) = reject_port(addr(&closed).port()) {
-            return skip(name, format_args!("no firewall rule: {error}"));
+            return skip(format_args!("no firewall rule: {error}"));
         }
         enable_all(&from, Ancillary::SEND_TIMESTAMP);
         let (good, rejected) =
@@ -180,7 +179,7 @@ fn a_send_that_fails_after_its_datagram_was_built_uses_a_number() {
 /// `SCM_TS_OPT_ID`, Linux 6.13.
 #[test]
 fn a_send_timestamp_has_the_number_of_the_callers_choice() {
-    if !has_timestamps("a_send_timestamp_has_the_number_of_the_callers_choice") {
+    if !has_timestamps() {
         return;
     }
     let (from, to) = (udp4(), udp4());
@@ -194,7 +193,7 @@ fn a_send_timestamp_has_the_number_of_the_callers_choice() {
     let offload = Offload::new(from.try_clone().expect("a descriptor")).expect("a UDP socket");
     match from.send_batch(&[msg.with_meta(&last)]) {
         Ok(_) => {}
-        Err(error) => return skip("a_send_timestamp_has_the_number", error),
+        Err(error) => return skip(error),
     }
     let sent = offload.send_batch(&[msg, msg.with_meta(&own), msg.with_meta(&own), msg]);
     assert_eq!(sent.expect("they are taken"), 4);

@@ -53,8 +53,7 @@ fn discover_mtu(socket: &UdpSocket) {
 
 #[test]
 fn an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
-    let name = "an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two";
-    let Some(route) = Route::new(name) else { return };
+    let Some(route) = Route::new() else { return };
     for family in [V4, V6] {
         let answering = route.server.bind(family.any);
         enable_all(&answering, Ancillary::DEST);
@@ -79,10 +78,9 @@ fn an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
 
 #[test]
 fn an_answer_to_a_link_local_address_leaves_by_its_interface() {
-    let name = "an_answer_to_a_link_local_address_leaves_by_its_interface";
     // Both cables have the same addresses at their ends.
     let ends = [["fe80::1/64"; 2], ["fe80::2/64"; 2]];
-    let Some([asking, answering]) = two_cables(name, ends[0], ends[1]) else { return };
+    let Some([asking, answering]) = two_cables(ends[0], ends[1]) else { return };
     let socket = answering.bind("[::]:0");
     enable_all(&socket, Ancillary::DEST);
     for device in ["near0", "near1"] {
@@ -107,7 +105,7 @@ fn an_answer_to_a_link_local_address_leaves_by_its_interface() {
 
 #[test]
 fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
-    let Some(route) = Route::new("a_packet_too_big_for_a_hop_comes_back") else { return };
+    let Some(route) = Route::new() else { return };
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
         discover_mtu(&from);
@@ -171,7 +169,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
 
 #[test]
 fn hops_that_run_out_come_back_as_time_exceeded() {
-    let Some(route) = Route::new("hops_that_run_out_come_back_as_time_exceeded") else { return };
+    let Some(route) = Route::new() else { return };
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
         enable_all(&from, Ancillary::ERRORS);
@@ -196,7 +194,7 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
 
 #[test]
 fn a_router_without_a_route_reports_unreachable() {
-    let Some(route) = Route::new("a_router_without_a_route_reports_unreachable") else { return };
+    let Some(route) = Route::new() else { return };
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
         enable_all(&from, Ancillary::ERRORS);
@@ -222,7 +220,7 @@ fn a_router_without_a_route_reports_unreachable() {
 /// client what a send returns and what a router reports, and passes over the reports of this host itself.
 #[test]
 fn a_relay_passes_on_each_path_mtu_error_once() {
-    let Some(route) = Route::new("a_relay_passes_on_each_path_mtu_error_once") else { return };
+    let Some(route) = Route::new() else { return };
     for family in [V4, V6] {
         let to = route.server.bind(family.any);
         let (mut by_router, mut by_host) = (0, 0);

@@ -170,8 +170,7 @@ fn the_interface_can_be_chosen() {
 #[test]
 fn a_transmit_time_is_taken_once_the_clock_is_known() {
     for (from, dest, to) in pairs() {
-        let name = "a_transmit_time_is_taken_once_the_clock_is_known";
-        if !crate::common::linux::has_option(name, &from, libc::SOL_SOCKET, libc::SO_TXTIME) {
+        if !crate::common::linux::has_option(&from, libc::SOL_SOCKET, libc::SO_TXTIME) {
             continue;
         }
         let msg = SendMsg::to(dest, b"data");

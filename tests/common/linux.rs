@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::skip;
+use super::{skip, test_name};
 
 /// `SOL_UDP` (include/linux/socket.h).
 pub const SOL_UDP: i32 = libc::IPPROTO_UDP;
@@ -33,15 +33,15 @@ pub fn option(socket: &impl AsFd, level: i32, name: i32) -> io::Result<u32> {
 }
 
 /// Whether the kernel can read an option, as each that it has. If not, prints why the test is skipped.
-pub fn has_option(test: &str, socket: &impl AsFd, level: i32, name: i32) -> bool {
+pub fn has_option(socket: &impl AsFd, level: i32, name: i32) -> bool {
     let value = option(socket, level, name);
-    value.inspect_err(|error| skip(test, format_args!("option {level}, {name}: {error}"))).is_ok()
+    value.inspect_err(|error| skip(format_args!("option {level}, {name}: {error}"))).is_ok()
 }
 
 /// Whether the kernel reports when messages were sent and received, as every Linux does. If not, prints that.
-pub fn has_timestamps(test: &str) -> bool {
+pub fn has_timestamps() -> bool {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-    has_option(test, &socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING)
+    has_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING)
 }
 
 /// Sets a socket option that is a plain C value.
@@ -55,19 +55,20 @@ pub fn set_raw<T: Copy>(socket: &impl AsFd, level: i32, name: i32, value: &T) ->
 
 /// Runs `test` in a new network namespace with only loopback. Prints why and does nothing if the process may not make
 /// one.
-pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
+pub fn in_namespace(test: impl FnOnce() + Send) {
     let run = || {
         // SAFETY: it takes no pointers; it changes the namespace of this thread only.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-            return skip(name, format_args!("no namespace: {}", io::Error::last_os_error()));
+            return skip(format_args!("no namespace: {}", io::Error::last_os_error()));
         }
         match raise_loopback() {
             Ok(()) => test(),
-            Err(error) => skip(name, format_args!("no loopback in a namespace: {error}")),
+            Err(error) => skip(format_args!("no loopback in a namespace: {error}")),
         }
     };
     thread::scope(|scope| {
-        if let Err(panic) = scope.spawn(run).join() {
+        let thread = thread::Builder::new().name(test_name());
+        if let Err(panic) = thread.spawn_scoped(scope, run).expect("a thread").join() {
             std::panic::resume_unwind(panic);
         }
     });

@@ -70,9 +70,14 @@ pub fn tick() -> Duration {
     Duration::from_millis(if is_emulated() { 50 } else { 10 })
 }
 
-/// Prints that a test is skipped and why, where the test harness does not capture it.
-pub fn skip(test: &str, reason: impl std::fmt::Display) {
-    let line = format!("skipped: {test}: {reason}\n");
+/// The test that runs in this thread, which has its name.
+pub fn test_name() -> String {
+    std::thread::current().name().unwrap_or("a test").to_owned()
+}
+
+/// Prints that the test is skipped and why, where the test harness does not capture it.
+pub fn skip(reason: impl std::fmt::Display) {
+    let line = format!("skipped: {}: {reason}\n", test_name());
     // A skipped test must not fail because it cannot print.
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
@@ -219,9 +224,9 @@ pub fn would_block<T: std::fmt::Debug>(result: io::Result<T>) -> bool {
 }
 
 /// Whether receives report ICMP errors. They do not on Wine, where this prints that the test is skipped.
-pub fn has_icmp_errors(test: &str) -> bool {
+pub fn has_icmp_errors() -> bool {
     if is_wine() {
-        skip(test, "Wine reports ICMP errors by sends alone");
+        skip("Wine reports ICMP errors by sends alone");
     }
     !is_wine()
 }

@@ -31,7 +31,7 @@ pub fn udp6() -> Option<UdpSocket> {
     match UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) {
         Ok(socket) => Some(prepared(socket)),
         Err(error) => {
-            skip("what needs IPv6", error);
+            skip(format_args!("no IPv6: {error}"));
             None
         }
     }
@@ -101,12 +101,12 @@ pub fn addr(socket: &UdpSocket) -> SocketAddr {
 }
 
 /// Whether `datagrams` small ones fit the socket's buffer; prints it if not.
-pub fn has_space_for(socket: &UdpSocket, datagrams: usize, test: &str) -> bool {
+pub fn has_space_for(socket: &UdpSocket, datagrams: usize) -> bool {
     let capacity = SockRef::from(socket).recv_buffer_size().expect("its receive buffer");
     // A small datagram counts about 768 bytes with the kernel's overhead.
     let enough = capacity / 1024 >= datagrams;
     if !enough {
-        skip(test, format_args!("{datagrams} datagrams do not fit a buffer of {capacity} bytes"));
+        skip(format_args!("{datagrams} datagrams do not fit a buffer of {capacity} bytes"));
     }
     enough
 }

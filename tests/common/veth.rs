@@ -34,7 +34,7 @@ pub struct Host(File);
 impl Host {
     /// A new namespace with loopback up, after these `ip` commands. Prints why and returns `None` if the process may
     /// not make one or there is no `ip`.
-    pub fn new(test: &str, commands: &[&str]) -> Option<Self> {
+    pub fn new(commands: &[&str]) -> Option<Self> {
         let made = thread::spawn(|| {
             // SAFETY: it takes no pointers; it changes the namespace of this thread only.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -46,16 +46,16 @@ impl Host {
         let host = match made {
             Ok(file) => Self(file),
             Err(error) => {
-                skip(test, format_args!("no network namespace: {error}"));
+                skip(format_args!("no network namespace: {error}"));
                 return None;
             }
         };
         if let Err(error) = Command::new("ip").arg("-V").output() {
-            skip(test, format_args!("no ip tool: {error}"));
+            skip(format_args!("no ip tool: {error}"));
             return None;
         }
         if !std::path::Path::new("/proc/sys/net/ipv6/conf").exists() {
-            skip(test, "the kernel has no settings of its devices");
+            skip("the kernel has no settings of its devices");
             return None;
         }
         host.ip(&["link set lo up"]);
@@ -127,12 +127,12 @@ pub type Far = Host;
 
 /// Runs `test` at the near end, in a namespace of its own. Prints why and does nothing if the process may not make
 /// one.
-pub fn with_far_end(name: &str, test: impl FnOnce(Far) + Send) {
-    in_namespace(name, || {
-        let Some(far) = Host::new(name, &[]) else { return };
+pub fn with_far_end(test: impl FnOnce(Far) + Send) {
+    in_namespace(|| {
+        let Some(far) = Host::new(&[]) else { return };
         match connect(&far) {
             Ok(()) => test(far),
-            Err(error) => skip(name, format_args!("no pair of devices: {error}")),
+            Err(error) => skip(format_args!("no pair of devices: {error}")),
         }
     });
 }

@@ -54,7 +54,7 @@ fn a_polled_receive_waits_and_then_takes_what_is_there() {
 #[test]
 fn a_polled_receive_ends_with_the_socket() {
     if is_wine() {
-        return crate::common::skip("polls: the end", "Wine reports no event for it");
+        return crate::common::skip("Wine reports no event for it");
     }
     run(async {
         let (to, addr) = udp();

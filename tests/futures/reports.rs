@@ -178,7 +178,7 @@ fn each_datagram_and_error_is_received_beside_calls_of_tokio_on_the_same_socket(
 /// tokio's own receives clear the readiness of errors without reading the queue.
 #[test]
 fn reports_come_beside_calls_of_tokio_on_the_same_socket() {
-    if !has_timestamps("reports_come_beside_calls_of_tokio_on_the_same_socket") {
+    if !has_timestamps() {
         return;
     }
     for (workers, call) in RUNTIMES.into_iter().flat_map(|n| (0..WAYS).map(move |call| (n, call))) {

@@ -21,14 +21,14 @@ fn bound(addr: Ipv4Addr) -> UdpSocket {
 }
 
 /// A sender at the near end and a receiver at the far end; prints why and returns `None` if the kernel has no GSO.
-fn pair(name: &str, far: &Far, gro: bool) -> Option<(Offload<UdpSocket>, Offload<UdpSocket>)> {
+fn pair(far: &Far, gro: bool) -> Option<(Offload<UdpSocket>, Offload<UdpSocket>)> {
     // Packets that two CPUs send through a device may overtake each other, fragments above all.
     run_on(cpus()[0]);
     let near = Offload::new(bound(NEAR)).expect("a UDP socket");
     let receiver = far.enter(|| bound(Ipv4Addr::UNSPECIFIED));
     let receiver = Offload::builder().gro(gro).build(receiver).expect("a UDP socket");
     if !near.state().gso() {
-        skip(name, "no segmentation offload on this kernel");
+        skip("no segmentation offload on this kernel");
         return None;
     }
     // The first datagram resolves the neighbour.
@@ -62,13 +62,12 @@ fn receive(receiver: &Offload<UdpSocket>, count: usize) -> Vec<Vec<u8>> {
 /// Linux before 6.11 returns `EIO`; later ones compute the checksums themselves.
 #[test]
 fn a_device_without_checksum_offload_carries_everything_one_way_or_the_other() {
-    let name = "a_device_without_checksum_offload_carries_everything_one_way_or_the_other";
-    with_far_end(name, |far| {
+    with_far_end(|far| {
         if let Err(error) = without_checksum_offload(DEVICE) {
-            return skip(name, format_args!("its checksum offload stays on: {error}"));
+            return skip(format_args!("its checksum offload stays on: {error}"));
         }
         for gro in [false, true] {
-            let Some((near, receiver)) = pair(name, &far, gro) else { return };
+            let Some((near, receiver)) = pair(&far, gro) else { return };
             let payloads = numbered(48, 1_200);
             let msgs = msgs(at(FAR, &receiver), &payloads);
             for _ in 0..2 {
@@ -90,9 +89,8 @@ fn a_device_without_checksum_offload_carries_everything_one_way_or_the_other() {
 /// The first batch fills the send buffer for three seconds, while the kernel looks for an address that no host has.
 #[test]
 fn the_rest_of_a_call_does_not_wait_for_another_timeout() {
-    let name = "the_rest_of_a_call_does_not_wait_for_another_timeout";
-    with_far_end(name, |far| {
-        let Some((near, _receiver)) = pair(name, &far, false) else { return };
+    with_far_end(|far| {
+        let Some((near, _receiver)) = pair(&far, false) else { return };
         SockRef::from(near.get_ref()).set_send_buffer_size(1).expect("the least there is");
         near.get_ref().set_write_timeout(Some(Duration::from_secs(2))).expect("a timeout");
         let nobody = SocketAddr::from(([10, 77, 0, 3], 9));
@@ -106,11 +104,10 @@ fn the_rest_of_a_call_does_not_wait_for_another_timeout() {
 
 #[test]
 fn a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
-    let name = "a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on";
-    with_far_end(name, |far| {
+    with_far_end(|far| {
         ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
         for gro in [false, true] {
-            let Some((near, receiver)) = pair(name, &far, gro) else { return };
+            let Some((near, receiver)) = pair(&far, gro) else { return };
             let (narrow, wide) = (at(FAR_ROUTED, &receiver), at(FAR, &receiver));
             // A single datagram of this length is delivered.
             let long = numbered(16, 1_000);
@@ -144,10 +141,9 @@ fn a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
 /// One of 51 destinations is over its MTU, as a forged ICMP message can make it.
 #[test]
 fn a_destination_over_its_mtu_does_not_take_gso_from_the_others() {
-    let name = "a_destination_over_its_mtu_does_not_take_gso_from_the_others";
-    with_far_end(name, |far| {
+    with_far_end(|far| {
         ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
-        let Some((near, receiver)) = pair(name, &far, true) else { return };
+        let Some((near, receiver)) = pair(&far, true) else { return };
         let (narrow, wide) = (at(FAR_ROUTED, &receiver), at(FAR, &receiver));
         let payloads = numbered(102, 650);
         for sick in [0, 25, 50] {
@@ -178,15 +174,14 @@ fn a_destination_over_its_mtu_does_not_take_gso_from_the_others() {
 /// A call tries at most nine of them, and shorter segments still go by GSO.
 #[test]
 fn any_number_of_destinations_over_their_mtu_costs_a_few_calls() {
-    let name = "any_number_of_destinations_over_their_mtu_costs_a_few_calls";
-    in_namespace(name, || {
+    in_namespace(|| {
         ip("route add local 10.78.0.0/16 dev lo mtu 600 table local").expect("a route");
         let receiver = bound(Ipv4Addr::UNSPECIFIED);
         SockRef::from(&receiver).set_recv_buffer_size(1 << 20).expect("a size");
         let receiver = Offload::builder().gro(false).build(receiver).expect("a UDP socket");
         let near = Offload::new(bound(Ipv4Addr::UNSPECIFIED)).expect("a UDP socket");
         if !near.state().gso() {
-            return skip(name, "no segmentation offload on this kernel");
+            return skip("no segmentation offload on this kernel");
         }
         let narrow = |host: usize| at(Ipv4Addr::new(10, 78, 0, host as u8), &receiver);
         for destinations in [1, 8, 9, 64] {
@@ -215,12 +210,11 @@ fn any_number_of_destinations_over_their_mtu_costs_a_few_calls() {
 /// Each batch is rejected for its own, shorter size, so no rejection tells of the next.
 #[test]
 fn a_call_meets_at_most_16_rejections() {
-    let name = "a_call_meets_at_most_16_rejections";
-    in_namespace(name, || {
+    in_namespace(|| {
         ip("route add local 10.78.0.0/16 dev lo mtu 600 table local").expect("a route");
         let near = Offload::new(bound(Ipv4Addr::UNSPECIFIED)).expect("a UDP socket");
         if !near.state().gso() {
-            return skip(name, "no segmentation offload on this kernel");
+            return skip("no segmentation offload on this kernel");
         }
         // What `first` is rejected for, `second` is not, and `first` still is after all that `second` was rejected for.
         let (first, second) =
@@ -248,10 +242,9 @@ fn a_call_meets_at_most_16_rejections() {
 
 #[test]
 fn a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
-    let name = "a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space";
-    with_far_end(name, |far| {
+    with_far_end(|far| {
         ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
-        let Some((near, receiver)) = pair(name, &far, true) else { return };
+        let Some((near, receiver)) = pair(&far, true) else { return };
         let data = numbered(1, 3_500).concat();
         let msg = SendMsg::to(at(FAR_ROUTED, &receiver), &data).with_segment_size(1_000);
         assert_eq!(near.send_batch(&[msg; 2]).expect("the device takes it"), 2);
@@ -289,8 +282,7 @@ fn dont_fragment_bits(mut tap: &Socket, port: u16, mut bytes: usize) -> Vec<bool
 
 #[test]
 fn the_dont_fragment_bit_is_as_documented() {
-    let name = "the_dont_fragment_bit_is_as_documented";
-    with_far_end(name, |far| {
+    with_far_end(|far| {
         // For each setting, the bit of single datagrams, of a batch that fits the MTU of 1,500 as a whole, and of one
         // that does not. `None` is the kernel's default in a new namespace.
         let cases = [
@@ -301,13 +293,13 @@ fn the_dont_fragment_bit_is_as_documented() {
             (Some(Fragmentation::Allow), [false; 3]),
         ];
         for (setting, expected) in cases {
-            let Some((near, receiver)) = pair(name, &far, false) else { return };
+            let Some((near, receiver)) = pair(&far, false) else { return };
             if let Some(setting) = setting {
                 setting.set(near.get_ref()).expect("an option of every Linux");
             }
             let tap = match tap(&far) {
                 Ok(tap) => tap,
-                Err(error) => return skip(name, format_args!("no packet socket: {error}")),
+                Err(error) => return skip(format_args!("no packet socket: {error}")),
             };
             let to = at(FAR, &receiver);
             let ways = [(false, 16, 1_200), (true, 4, 300), (true, 16, 1_200)];

@@ -14,13 +14,13 @@ use mmsg::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg};
 const NEEDED: usize = 65_527;
 
 /// A sender, a receiver with GRO on and its address; prints why and returns `None` without offload.
-fn pair(test: &str) -> Option<(Offload<UdpSocket>, Offload<UdpSocket>, SocketAddr)> {
+fn pair() -> Option<(Offload<UdpSocket>, Offload<UdpSocket>, SocketAddr)> {
     let (sender, receiver) = (udp4(), udp4());
     let to = addr(&receiver);
     let sender = Offload::new(sender).expect("a UDP socket");
     let receiver = Offload::new(receiver).expect("a UDP socket");
     if !(sender.state().gso() && receiver.state().gro()) {
-        skip(test, "no segmentation offload on this kernel");
+        skip("no segmentation offload on this kernel");
         return None;
     }
     Some((sender, receiver, to))
@@ -42,8 +42,7 @@ fn check_rejected(result: std::io::Result<usize>) {
 
 #[test]
 fn buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
-    let name = "buffers_too_small_for_gro_are_rejected_and_nothing_is_lost";
-    let Some((sender, receiver, to)) = pair(name) else { return };
+    let Some((sender, receiver, to)) = pair() else { return };
     let sent = numbered(40, 1_200);
     send(&sender, to, &sent);
     for slot in [1, 1_500, 2_400, NEEDED - 1] {
@@ -101,8 +100,7 @@ fn check_received(receiver: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[
 /// As documented: without the option the kernel does not tell where the datagrams of a queued message end.
 #[test]
 fn a_queued_message_arrives_whole_after_gro_is_turned_off() {
-    let name = "a_queued_message_arrives_whole_after_gro_is_turned_off";
-    let Some((sender, receiver, to)) = pair(name) else { return };
+    let Some((sender, receiver, to)) = pair() else { return };
     let sent = numbered(40, 100);
     send(&sender, to, &sent);
     receiver.state().disable_gro(receiver.get_ref()).expect("a UDP socket");
@@ -125,9 +123,8 @@ fn a_queued_message_arrives_whole_after_gro_is_turned_off() {
 fn messages_beyond_one_call_cost_nothing() {
     const OFFERED: usize = 100_000;
     const MAX_PER_CALL: usize = 1_024;
-    let name = "messages_beyond_one_call_cost_nothing";
-    let Some((sender, receiver, to)) = pair(name) else { return };
-    if !has_space_for(receiver.get_ref(), MAX_PER_CALL + 6, name) {
+    let Some((sender, receiver, to)) = pair() else { return };
+    if !has_space_for(receiver.get_ref(), MAX_PER_CALL + 6) {
         return;
     }
     let mut long = memory(MAX_PER_CALL, NEEDED);
@@ -208,8 +205,7 @@ fn attach_ebpf(socket: &UdpSocket) -> std::io::Result<()> {
 /// A filter would see the coalesced message, not its datagrams.
 #[test]
 fn gro_stays_off_on_a_socket_with_a_filter() {
-    let name = "gro_stays_off_on_a_socket_with_a_filter";
-    let Some((sender, ..)) = pair(name) else { return };
+    let Some((sender, ..)) = pair() else { return };
     let (receiver, sent) = (udp4(), numbered(20, 500));
     attach_classic(&receiver);
     let receiver = Offload::new(receiver).expect("a UDP socket");
@@ -220,6 +216,6 @@ fn gro_stays_off_on_a_socket_with_a_filter() {
     let receiver = udp4();
     match attach_ebpf(&receiver) {
         Ok(()) => assert!(!Offload::new(receiver).expect("a UDP socket").state().gro()),
-        Err(error) => skip(name, format_args!("no eBPF program: {error}")),
+        Err(error) => skip(format_args!("no eBPF program: {error}")),
     }
 }

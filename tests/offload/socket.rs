@@ -20,10 +20,10 @@ use mmsg::{
 const UDP_CORK: i32 = 1;
 
 /// An `Offload` with GSO; prints why and returns `None` if the kernel has none.
-fn with_gso(name: &str) -> Option<Offload<UdpSocket>> {
+fn with_gso() -> Option<Offload<UdpSocket>> {
     let near = Offload::new(udp4()).expect("a UDP socket");
     if !near.state().gso() {
-        skip(name, "no GSO on this kernel");
+        skip("no GSO on this kernel");
         return None;
     }
     Some(near)
@@ -38,13 +38,12 @@ fn send_each(near: &impl BatchSocket, msgs: &[SendMsg<'_>]) -> usize {
 /// A firewall that checks lengths drops a batch although each of its datagrams would pass.
 #[test]
 fn datagrams_pass_a_filter_that_rejects_their_gso_batch() {
-    let name = "datagrams_pass_a_filter_that_rejects_their_gso_batch";
-    in_namespace(name, || {
-        let Some(near) = with_gso(name) else { return };
+    in_namespace(|| {
+        let Some(near) = with_gso() else { return };
         let far = udp4();
         let to = addr(&far);
         if let Err(error) = firewall::reject_longer(1_000) {
-            return skip(name, format_args!("no firewall rule: {error}"));
+            return skip(format_args!("no firewall rule: {error}"));
         }
         let short = numbered(40, 300);
         let long = numbered(1, 1_200);
@@ -104,10 +103,9 @@ fn stamped(socket: &UdpSocket, count: usize) -> Vec<u32> {
 /// The kernel would give a whole GSO batch one number and one timestamp.
 #[test]
 fn each_datagram_has_a_time_of_sending() {
-    if !has_timestamps("each_datagram_has_a_time_of_sending") {
+    if !has_timestamps() {
         return;
     }
-    let name = "each_datagram_has_a_time_of_sending";
     let far = udp4();
     let ask = |socket: &UdpSocket| {
         let taken = Ancillary::SEND_TIMESTAMP.enable(socket).expect("it is a socket");
@@ -116,7 +114,7 @@ fn each_datagram_has_a_time_of_sending() {
     // Enabled before the socket is wrapped, or later: then the program turns GSO off.
     let before = udp4();
     ask(&before);
-    let Some(after) = with_gso(name) else { return };
+    let Some(after) = with_gso() else { return };
     ask(after.get_ref());
     after.state().set_gso(false);
     let before = Offload::new(before).expect("a UDP socket");
@@ -154,8 +152,7 @@ impl<S> GetMut for Offload<S> {}
 /// With another socket's GSO state, a socket would send wrong datagrams or none.
 #[test]
 fn the_gso_state_of_one_socket_is_not_used_for_another() {
-    let name = "the_gso_state_of_one_socket_is_not_used_for_another";
-    let Some(mut first) = with_gso(name) else { return };
+    let Some(mut first) = with_gso() else { return };
     let () = first.get_mut();
     let far = udp4();
     let data = numbered(3, 100);
@@ -163,7 +160,7 @@ fn the_gso_state_of_one_socket_is_not_used_for_another() {
     // Each wrapper starts afresh, with no setting or counter of another.
     first.state().set_gso(false);
     assert_eq!(first.send_batch(&msgs).expect("loopback takes it"), 3);
-    let second = with_gso(name).expect("as above");
+    let second = with_gso().expect("as above");
     assert_eq!((first.state().gso(), second.state().gso()), (false, true));
     let again = Offload::new(first.into_inner()).expect("a UDP socket");
     assert!(again.state().gso());
@@ -185,10 +182,10 @@ fn a_socket_with_a_segment_size_or_a_cork_of_its_own_is_not_wrapped() {
     for (option, value, name) in [(UDP_SEGMENT, 2, "UDP_SEGMENT"), (UDP_CORK, 1, "UDP_CORK")] {
         let socket = udp4();
         if let Err(error) = set_option(&socket, SOL_UDP, option, value) {
-            skip(name, error);
+            skip(error);
             continue;
         }
-        if !has_option(name, &socket, SOL_UDP, option) {
+        if !has_option(&socket, SOL_UDP, option) {
             continue;
         }
         for builder in [Offload::builder(), Offload::builder().gso(false).gro(false)] {
@@ -204,7 +201,7 @@ fn a_socket_with_a_segment_size_or_a_cork_of_its_own_is_not_wrapped() {
 /// Not even to probe for GSO: a long payload that std sends stays whole. A single message has no segment size.
 #[test]
 fn the_socket_option_is_never_set() {
-    let Some(near) = with_gso("the_socket_option_is_never_set") else { return };
+    let Some(near) = with_gso() else { return };
     let far = udp4();
     let msgs = [SendMsg::to(addr(&far), b"one"); 2];
     assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 2);
@@ -240,8 +237,7 @@ fn a_tos_of_0_overrides_the_sockets_own() {
 
 #[test]
 fn raw_control_messages_apply_to_every_datagram_of_a_gso_batch() {
-    let name = "raw_control_messages_apply_to_every_datagram_of_a_gso_batch";
-    let Some(near) = with_gso(name) else { return };
+    let Some(near) = with_gso() else { return };
     let far = udp4();
     Ancillary::TOS.require(&far).expect("a UDP socket");
     let mut control = ControlBuf::new();

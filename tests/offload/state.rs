@@ -72,7 +72,6 @@ fn an_offload_lends_its_descriptor() {
 fn a_send_on_a_connected_socket_does_not_ask_for_its_peer() {
     use crate::seccomp::{GETPEERNAME, deny};
 
-    let name = "a_send_on_a_connected_socket_does_not_ask_for_its_peer";
     let (v4, mapped) = (udp4(), udp4());
     let to_mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), addr(&mapped).port()));
     let mut pairs = vec![(udp4(), addr(&v4), v4)];
@@ -95,7 +94,7 @@ fn a_send_on_a_connected_socket_does_not_ask_for_its_peer() {
             Ok(()) => {
                 [near.get_ref() as &(dyn BatchSocket + Sync), &near].into_iter().for_each(send)
             }
-            Err(error) => skip(name, error),
+            Err(error) => skip(error),
         };
         thread::scope(|scope| scope.spawn(denied).join().expect("the test passes"));
     }

@@ -49,7 +49,7 @@ fn what_a_full_buffer_drops_is_counted_while_nothing_arrives() {
     use crate::common::{linux::in_namespace, sockets::addr};
     use mmsg::{Ancillary, BatchSocket, RecvBatch, options::dropped};
 
-    in_namespace("what_a_full_buffer_drops_is_counted_while_nothing_arrives", || {
+    in_namespace(|| {
         let (from, to) = (udp4(), udp4());
         assert!(Ancillary::DROPPED.enable(&to).expect("a UDP socket").contains(Ancillary::DROPPED));
         set_recv_buffer(&to, 8 << 10).expect("a UDP socket");

@@ -20,10 +20,9 @@ fn sockets() -> Vec<UdpSocket> {
 /// The kernel uses the option of the datagram's family, so a dual-stack socket has both.
 #[test]
 fn a_setting_holds_for_each_family_of_the_socket() {
-    const NAME: &str = "a_setting_holds_for_each_family_of_the_socket";
     for socket in sockets() {
         let is_v6 = addr(&socket).is_ipv6();
-        if is_v6 && !has_option(NAME, &socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) {
+        if is_v6 && !has_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) {
             continue;
         }
         for (value, setting) in (0..).zip(ALL) {
@@ -63,7 +62,7 @@ fn the_path_mtu_is_that_of_the_peer() {
             } else {
                 (libc::IPPROTO_IPV6, 24)
             };
-            if !has_option("the_path_mtu_is_that_of_the_peer", &socket, level, name) {
+            if !has_option(&socket, level, name) {
                 continue;
             }
             let mtu = path_mtu(&socket).expect("it is connected");

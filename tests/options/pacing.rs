@@ -18,7 +18,7 @@ fn a_pacing_rate_is_set_and_taken_back() {
     /// `SO_MAX_PACING_RATE`, include/uapi/asm-generic/socket.h
     const SO_MAX_PACING_RATE: i32 = 47;
     let socket = udp4();
-    if !has_option("a pacing rate", &socket, libc::SOL_SOCKET, SO_MAX_PACING_RATE) {
+    if !has_option(&socket, libc::SOL_SOCKET, SO_MAX_PACING_RATE) {
         return;
     }
     let rate = || option(&socket, libc::SOL_SOCKET, SO_MAX_PACING_RATE).expect("Linux 3.13");
@@ -34,11 +34,11 @@ fn a_pacing_rate_is_set_and_taken_back() {
 }
 
 /// Two sockets with fq between them; prints why and returns `None` without fq.
-fn pair(name: &str, far: &Far) -> Option<[UdpSocket; 2]> {
+fn pair(far: &Far) -> Option<[UdpSocket; 2]> {
     let arguments = ["qdisc", "replace", "dev", DEVICE, "root", "fq"];
     let added = Command::new("tc").args(arguments).output();
     if !added.as_ref().is_ok_and(|output| output.status.success()) {
-        skip(name, format_args!("no fq queueing discipline: {added:?}"));
+        skip(format_args!("no fq queueing discipline: {added:?}"));
         return None;
     }
     let bound = |addr: Ipv4Addr| UdpSocket::bind((addr, 0)).expect("an address of this namespace");
@@ -61,10 +61,9 @@ fn arrivals(socket: &UdpSocket, count: usize) -> Vec<SystemTime> {
 
 #[test]
 fn fq_spaces_transmit_times_and_paced_datagrams() {
-    let name = "fq_spaces_transmit_times_and_paced_datagrams";
-    with_far_end(name, |far| {
+    with_far_end(|far| {
         for backend in [Backend::Mmsg, Backend::Msg] {
-            let Some([here, there]) = pair(name, &far) else { return };
+            let Some([here, there]) = pair(&far) else { return };
             let payload = [7; 1_000];
 
             // Ten datagrams in one call, 20 ms apart.
@@ -84,7 +83,7 @@ fn fq_spaces_transmit_times_and_paced_datagrams() {
             }
 
             // 100 datagrams of 1,042 bytes with their headers at 521,000 bytes per second: 200 ms.
-            let Some([here, there]) = pair(name, &far) else { return };
+            let Some([here, there]) = pair(&far) else { return };
             set_max_pacing_rate(&here, Some(521_000)).expect("Linux 3.13");
             let offload = Offload::builder().max_segments(4).build(here).expect("a UDP socket");
             let (msgs, begin) = (vec![SendMsg::new(&payload); 100], SystemTime::now());

@@ -88,11 +88,11 @@ fn unprivileged(name: &str, path: &Path, args: &[String]) {
     let is_protected =
         from.is_ok_and(|port| port.trim().parse::<u16>().is_ok_and(|port| port > 53));
     if !is_protected || std::process::Command::new("setpriv").arg("--version").output().is_err() {
-        return skip(name, "any user may have port 53 here, or there is no setpriv");
+        return skip("any user may have port 53 here, or there is no setpriv");
     }
     let ended = Program::start("setpriv", all).wait();
     if ended.err.first().is_some_and(|line| line.starts_with("setpriv: ")) {
-        return skip(name, &ended.err[0]);
+        return skip(&ended.err[0]);
     }
     row(name, "no permission", &ended, Some(1), &["127.0.0.1:53", "Permission denied"]);
 }

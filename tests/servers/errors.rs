@@ -21,14 +21,14 @@ const PROGRAMS: &[&str] = &[
 #[test]
 fn a_reply_that_a_firewall_rejects_costs_nobody_the_answer() {
     for program in PROGRAMS {
-        in_namespace(program, || {
+        in_namespace(|| {
             let args = |listen| vec![listen];
             let server = Server { program, args, listen: "0.0.0.0:0", request: ECHO };
             let Some(mut target) = Target::start(&server) else { return };
             let (open, closed) = (target.client(), target.client());
             let port = closed.local_addr().expect("it is bound").port();
             if let Err(error) = firewall::reject_port(port) {
-                return skip(program, format_args!("no firewall rule: {error}"));
+                return skip(format_args!("no firewall rule: {error}"));
             }
             target.assert_answers(&open, "its start");
             let requests = [1, 2, 3].map(|number| target.request(number));
@@ -57,7 +57,7 @@ fn a_receive_that_fails_for_good_makes_a_line_per_second() {
             thread::scope(|scope| scope.spawn(start).join().expect("it starts"));
         let mut server = match started {
             Ok(server) => server,
-            Err(error) => return skip(program, format_args!("no filter: {error}")),
+            Err(error) => return skip(format_args!("no filter: {error}")),
         };
         let line = server.line();
         let addr = line.strip_prefix("listening on ").expect("the first line says where");

@@ -101,7 +101,7 @@ fn lines(text: &str) -> Vec<&str> {
 #[test]
 fn every_documented_server_is_one_that_is_attacked() {
     if !std::path::Path::new(&file("README.md")).is_file() {
-        return common::skip("every_documented_server", "the source is not here");
+        return common::skip("the source is not here");
     }
     let server = include_str!("../../examples/server.rs");
     for page in ["README.md", "src/lib.rs"] {

@@ -113,7 +113,9 @@ impl Target {
 
     /// A sender of datagrams from port 0; prints why and returns `None` without permission for raw sockets.
     pub fn raw(&self) -> Option<RawSender> {
-        RawSender::to(self.addr()).inspect_err(|error| skip("datagrams from port 0", error)).ok()
+        RawSender::to(self.addr())
+            .inspect_err(|error| skip(format_args!("datagrams from port 0: {error}")))
+            .ok()
     }
 
     /// The requests that stay unanswered until 200 ms pass without a datagram. Answers may come in any order.

@@ -26,7 +26,7 @@ fn every_count_up_to_the_most_is_received_by_one_call() {
     // Small batches follow large ones, and must show no part of them.
     for count in [1, MAX_PER_CALL, MAX_PER_CALL + 6, 2_000, MAX_PER_CALL + 1, 3, 1] {
         let (from, to) = (udp4(), udp4());
-        if !has_space_for(&to, count, "every_count_up_to_the_most_is_received_by_one_call") {
+        if !has_space_for(&to, count) {
             return;
         }
         let sent = numbered(count, 15);

@@ -100,7 +100,7 @@ fn a_peers_pidfd_is_closed() {
     const SCM_PIDFD: i32 = 4;
     let (a, b) = unix_pair();
     if let Err(error) = set_option(&b, libc::SOL_SOCKET, SO_PASSPIDFD, 1) {
-        return crate::common::skip("a_peers_pidfd_is_closed", error);
+        return crate::common::skip(error);
     }
     a.send(b"data").expect("there is space");
     let mut batch = RecvBatch::new(2, 16);

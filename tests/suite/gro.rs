@@ -15,7 +15,7 @@ fn pairs() -> Vec<(UdpSocket, UdpSocket)> {
     let has_gro = |(_, to): &(UdpSocket, UdpSocket)| {
         let set = set_option(to, SOL_UDP, UDP_GRO, 1);
         if let Err(error) = &set {
-            skip("GRO", error);
+            skip(format_args!("no GRO: {error}"));
         }
         set.is_ok()
     };
@@ -30,7 +30,7 @@ fn send_gso_batch(from: &UdpSocket, to: &UdpSocket, data: &[u8], segment: u16) -
     match from.send_batch(&[msg]) {
         Ok(count) => assert_eq!(count, 1),
         Err(error) => {
-            skip("GSO", error);
+            skip(format_args!("no GSO: {error}"));
             return false;
         }
     }

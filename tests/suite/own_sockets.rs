@@ -114,7 +114,7 @@ fn pointers_forward_every_method() {
 #[test]
 fn mio_sockets() {
     if crate::common::is_wine() {
-        return crate::common::skip("mio_sockets", "mio's selector reports no event under Wine");
+        return crate::common::skip("mio's selector reports no event under Wine");
     }
     mio_socket(|socket| socket, RecvBatch::new(64, 64));
     let offload = |socket| Offload::new(socket).expect("it can be wrapped");

@@ -14,11 +14,10 @@ use crate::common::{code, fails_alone, queue_of, skip};
 
 #[test]
 fn a_firewall_rejects_one_destination_alone() {
-    let name = "a_firewall_rejects_one_destination_alone";
-    in_namespace(name, || {
+    in_namespace(|| {
         let (from, open, closed) = (udp4(), udp4(), udp4());
         if let Err(error) = firewall::reject_port(addr(&closed).port()) {
-            return skip(name, format_args!("no firewall rule: {error}"));
+            return skip(format_args!("no firewall rule: {error}"));
         }
         let good = SendMsg::to(addr(&open), b"good");
         let bad = SendMsg::to(addr(&closed), b"bad");
@@ -39,8 +38,7 @@ fn a_firewall_rejects_one_destination_alone() {
 
 #[test]
 fn a_missing_route_fails_its_message_alone() {
-    let name = "a_missing_route_fails_its_message_alone";
-    in_namespace(name, || {
+    in_namespace(|| {
         // Addresses for documentation (RFC 5737, RFC 3849): the namespace has only loopback.
         let nowhere4 = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));
         let nowhere6 = "[2001:db8::1]:9".parse().expect("an address");
@@ -57,7 +55,7 @@ fn a_missing_route_fails_its_message_alone() {
 
 /// Uses up the kernel's memory for the socket's options and control data (`optmem_max`) by joining multicast groups
 /// on loopback. Returns whether it is used up.
-fn exhaust_option_memory(socket: &UdpSocket, name: &str) -> bool {
+fn exhaust_option_memory(socket: &UdpSocket) -> bool {
     const LOOPBACK: u32 = 1;
     for i in 0..=u16::MAX {
         let group = Ipv6Addr::new(0xff11, 0, 0, 0, 0, 0, 1, i);
@@ -65,20 +63,19 @@ fn exhaust_option_memory(socket: &UdpSocket, name: &str) -> bool {
             Ok(()) => {}
             Err(Some(libc::ENOMEM | libc::ENOBUFS)) => return true,
             Err(error) => {
-                skip(name, format_args!("group {i}: error {error:?}"));
+                skip(format_args!("group {i}: error {error:?}"));
                 return false;
             }
         }
     }
-    skip(name, "the kernel's bound is beyond reach");
+    skip("the kernel's bound is beyond reach");
     false
 }
 
 #[test]
 fn no_buffer_space_is_returned_without_waiting() {
     let (Some(from), Some(to)) = (udp6(), udp6()) else { return };
-    let name = "no_buffer_space_is_returned_without_waiting";
-    if !exhaust_option_memory(&from, name) {
+    if !exhaust_option_memory(&from) {
         return;
     }
     // Too large for the kernel's stack, so the kernel must allocate memory and fails.

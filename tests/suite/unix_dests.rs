@@ -131,7 +131,7 @@ fn answer_on_both(net: &Net) {
 fn a_unix_server_answers_every_named_peer() {
     answer_on_both(&Net::new("dests"));
     // Only one socket of a network namespace can have an abstract name without bytes.
-    in_namespace("a_unix_server_answers_every_named_peer", || {
+    in_namespace(|| {
         answer_on_both(&Net::with("dests-empty", b"\0".to_vec()));
     });
 }

@@ -19,8 +19,8 @@ pub struct Route {
 
 impl Route {
     /// Prints why and returns `None` if the network cannot be made.
-    pub fn new(test: &str) -> Option<Self> {
-        let new = || Host::new(test, &[]);
+    pub fn new() -> Option<Self> {
+        let new = || Host::new(&[]);
         let (client, router, server) = (new()?, new()?, new()?);
         for host in [&client, &router, &server] {
             // Addresses are usable at once, without duplicate address detection.

@@ -38,7 +38,7 @@ fn reject_batches(socket: &UdpSocket) {
 
 #[test]
 fn a_full_socket_says_so_and_wakes_every_sender() {
-    with_far_end("a full socket", |_far| {
+    with_far_end(|_far| {
         let (socket, to) = stalled();
         run(async {
             let socket = own::wrap(socket, Offload::builder()).unwrap();
@@ -90,7 +90,7 @@ fn a_rejected_batch_goes_as_its_datagrams_in_the_same_call() {
 
 #[test]
 fn a_batch_that_is_sent_in_part_is_counted_exactly() {
-    with_far_end("a batch in part", |_far| {
+    with_far_end(|_far| {
         let (socket, to) = stalled();
         reject_batches(&socket);
         run(async {

@@ -32,10 +32,9 @@ const BUFFER: usize = COUNT * 1_280;
 #[test]
 #[ignore = "measures, and wants a quiet machine"]
 fn cost_of_a_group_at_random_beside_one_socket() {
-    let name = "cost_of_a_group_at_random_beside_one_socket";
     let one = Side::new(1, 1);
     if !one.has_buffers() {
-        return skip(name, "a receive buffer of 20 MiB needs root");
+        return skip("a receive buffer of 20 MiB needs root");
     }
     println!(
         "| members | datagrams | one socket | group | as many separate sockets | one / group | separate / group |"

@@ -289,7 +289,7 @@ fn by_flow_a_group_needs_no_programs() {
     let test = || {
         const ATTACH: libc::c_int = libc::SO_ATTACH_REUSEPORT_CBPF;
         if let Err(error) = seccomp::deny_option(ATTACH, libc::ENOPROTOOPT) {
-            return common::skip("by_flow_a_group_needs_no_programs", error);
+            return common::skip(error);
         }
         builder(localhost(), Spread::FLOW).bind().expect("a group").join().expect("another");
         let error = builder(localhost(), Spread::RANDOM).bind().unwrap_err();
@@ -302,7 +302,7 @@ fn by_flow_a_group_needs_no_programs() {
 fn a_group_of_one_needs_no_permission_to_share() {
     let test = || {
         if let Err(error) = seccomp::deny_option(libc::SO_REUSEPORT, libc::ENOPROTOOPT) {
-            return common::skip("a_group_of_one_needs_no_permission_to_share", error);
+            return common::skip(error);
         }
         let error = builder(localhost(), Spread::FLOW).bind().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOPROTOOPT));
@@ -350,7 +350,7 @@ fn ipv6_groups_spread_as_well() {
     let addr = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0));
     let group = match builder(addr, Spread::by(Field::u8(0))).bind() {
         Ok(group) => group,
-        Err(error) => return common::skip("IPv6", format_args!("{error}")),
+        Err(error) => return common::skip(format_args!("no IPv6: {error}")),
     };
     let (client, to) = (UdpSocket::bind(addr).expect("a socket"), group.local_addr());
     let one = |i: usize| send(&client, &[i as u8], to);
@@ -394,14 +394,13 @@ fn a_loop_on_a_member_that_has_left_ends() {
 /// arrives before `leave` returns, or not at all.
 #[test]
 fn a_member_that_has_left_gets_no_datagram_that_was_under_way() {
-    let name = "a_member_that_has_left_gets_no_datagram_that_was_under_way";
     // SAFETY: the call takes numbers alone, and returns the set of its commands.
     let commands = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_QUERY, 0, 0) };
     if commands < 0 || commands & libc::c_long::from(libc::MEMBARRIER_CMD_GLOBAL) == 0 {
-        return common::skip(name, "the call membarrier is denied");
+        return common::skip("the call membarrier is denied");
     }
     let [sends, leaves, ..] = common::linux::cpus()[..] else {
-        return common::skip(name, "one CPU delivers no datagram while a member leaves");
+        return common::skip("one CPU delivers no datagram while a member leaves");
     };
     let slow = |socket: &Socket| {
         // 2,000 divisions take about 10 us; then the filter passes the datagram.

@@ -15,7 +15,7 @@ const NEAR_OTHER: &str = "10.77.2.1";
 #[test]
 fn a_peer_without_a_route_costs_the_others_nothing() {
     let test = "a_peer_without_a_route_costs_the_others_nothing";
-    with_nodes(test, |far| {
+    with_nodes(|far| {
         // The bad peer has addresses of its own at both ends, so that it alone loses its route.
         ip(&format!("addr add {NEAR_OTHER}/32 dev {DEVICE}")).expect("an address");
         ip(&format!("route add {FAR_ROUTED} via {FAR} src {NEAR_OTHER}")).expect("a route");
@@ -65,7 +65,7 @@ fn a_peer_without_a_route_costs_the_others_nothing() {
 #[test]
 fn a_flood_of_long_datagrams_takes_little_memory() {
     let test = "a_flood_of_long_datagrams_takes_little_memory";
-    with_nodes(test, |far| {
+    with_nodes(|far| {
         let config =
             |node| Config::new(node, &[&format!("10.78.0.{node}/24")], 0).line("MTU = 9000");
         let there = config(2).peer(1, &["10.78.0.1"], None).write(test, "far");

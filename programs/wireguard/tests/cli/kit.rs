@@ -22,11 +22,11 @@ pub const NEAR_INSIDE: [&str; 2] = ["10.78.0.1", "fd78::1"];
 pub const FAR_INSIDE: [&str; 2] = ["10.78.0.2", "fd78::2"];
 
 /// Runs `test` between two namespaces. Without these or a TUN device, prints why and skips it.
-pub fn with_nodes(name: &str, test: impl FnOnce(Far) + Send) {
+pub fn with_nodes(test: impl FnOnce(Far) + Send) {
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/net/tun") {
-        return skip(name, format_args!("no TUN device: /dev/net/tun: {error}"));
+        return skip(format_args!("no TUN device: /dev/net/tun: {error}"));
     }
-    with_far_end(name, test);
+    with_far_end(test);
 }
 
 /// A key made of a node's number.

@@ -25,7 +25,7 @@ fn nodes(test: &str, far: &Far, outside: IpAddr, args: [&[&str]; 2]) -> (Node, N
 }
 
 fn files_pass_both_ways(test: &str, args: [&[&str]; 2]) {
-    with_nodes(test, |far| {
+    with_nodes(|far| {
         let (near, there) = nodes(test, &far, FAR.into(), args);
         for address in FAR_INSIDE {
             exchange(&far, address, 1 << 20);
@@ -52,7 +52,7 @@ fn files_pass_both_ways_between_a_plain_device_and_gotatuns_own_sockets() {
 #[test]
 fn files_pass_between_ipv6_endpoints() {
     let test = "files_pass_between_ipv6_endpoints";
-    with_nodes(test, |far| {
+    with_nodes(|far| {
         ip(&format!("addr add fd77::1/64 dev {DEVICE} nodad")).expect("an address");
         far.enter(|| ip(&format!("addr add fd77::2/64 dev {FAR_DEVICE} nodad")))
             .expect("an address");
@@ -82,7 +82,7 @@ fn datagrams_pass(far: &Far, lens: impl Iterator<Item = usize>) {
 #[test]
 fn a_packet_of_each_size_passes() {
     let test = "a_packet_of_each_size_passes";
-    with_nodes(test, |far| {
+    with_nodes(|far| {
         let (near, there) = nodes(test, &far, FAR.into(), [&[], &[]]);
         // 28 bytes are the headers of IPv4 and UDP. Beyond the MTU the kernel makes fragments.
         datagrams_pass(&far, (0..=1420 - 28).chain([1420 - 27, 4000, 20_000]));
@@ -97,7 +97,7 @@ const PEERS: u8 = 64;
 #[test]
 fn many_peers_share_a_node() {
     let test = "many_peers_share_a_node";
-    with_nodes(test, |far| {
+    with_nodes(|far| {
         let address = |peer: u8| format!("10.78.1.{peer}");
         let mut config = Config::new(100, &["10.78.0.1/16"], 0);
         let peers: Vec<_> = (0..PEERS)
@@ -158,7 +158,7 @@ fn many_peers_share_a_node() {
 #[test]
 fn nodes_end_while_packets_pass() {
     let test = "nodes_end_while_packets_pass";
-    with_nodes(test, |far| {
+    with_nodes(|far| {
         let (near, there) = nodes(test, &far, FAR.into(), [&[], &[]]);
         datagrams_pass(&far, [1].into_iter());
         let (here, sink) = (inside(NEAR_INSIDE[0]), far.enter(|| inside(FAR_INSIDE[0])));

@@ -29,7 +29,7 @@ fn a_bad_key_is_named_by_its_line() {
 #[test]
 fn without_rights_it_says_which_are_missing() {
     let test = "without_rights_it_says_which_are_missing";
-    with_nodes(test, |_| {
+    with_nodes(|_| {
         let args = ["--bounding-set=-net_admin", WIREGUARD].map(str::to_owned);
         let ended = Program::start("setpriv", args.into_iter().chain([config(test)])).wait();
         assert_fails(&ended, "run this as root, or with CAP_NET_ADMIN");
@@ -39,7 +39,7 @@ fn without_rights_it_says_which_are_missing() {
 #[test]
 fn a_device_of_another_program_is_not_taken() {
     let test = "a_device_of_another_program_is_not_taken";
-    with_nodes(test, |_| {
+    with_nodes(|_| {
         let config = config(test);
         let first = Node::start(Path::new(&config), &[]);
         let ended = Program::start(WIREGUARD, [&config]).wait();
@@ -51,7 +51,7 @@ fn a_device_of_another_program_is_not_taken() {
 #[test]
 fn a_port_of_another_program_is_an_error() {
     let test = "a_port_of_another_program_is_an_error";
-    with_nodes(test, |_| {
+    with_nodes(|_| {
         let taken = std::net::UdpSocket::bind("[::]:51820").expect("nobody else is here");
         let config = Config::new(1, &["10.78.0.1/24"], 51_820).peer(2, &["10.78.0.2"], None);
         let ended = Program::start(WIREGUARD, [config.write(test, "wg0")]).wait();
@@ -63,7 +63,7 @@ fn a_port_of_another_program_is_an_error() {
 #[test]
 fn a_device_that_is_deleted_ends_the_node() {
     let test = "a_device_that_is_deleted_ends_the_node";
-    with_nodes(test, |_| {
+    with_nodes(|_| {
         let node = Node::start(Path::new(&config(test)), &[]);
         ip("link delete wg0").expect("it is there");
         let ended = node.program.wait();

@@ -29,12 +29,12 @@ fn wg(arguments: &str) -> String {
 
 /// Runs `test` with the kernel's device at the far end. Without `wg`, or WireGuard in the kernel, prints why and skips.
 fn beside_the_kernel(name: &str, test: impl FnOnce(Far) + Send) {
-    with_nodes(name, |far| {
+    with_nodes(|far| {
         if let Err(error) = Command::new("wg").output() {
-            return skip(name, format_args!("no wg: {error}"));
+            return skip(format_args!("no wg: {error}"));
         }
         if let Err(error) = far.enter(|| ip(&format!("link add {KERNEL} type wireguard"))) {
-            return skip(name, format_args!("no WireGuard in this kernel: {error}"));
+            return skip(format_args!("no WireGuard in this kernel: {error}"));
         }
         let key = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("key");
         fs::write(&key, private_key(KERNELS)).expect("a file");
