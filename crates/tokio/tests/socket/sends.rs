@@ -5,8 +5,12 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+#[cfg(target_os = "linux")]
+use std::{mem::ManuallyDrop, os::fd::AsRawFd, time::Instant};
 
 use mmsg_tokio::UdpSocket;
+#[cfg(target_os = "linux")]
+use tokio::io::Interest;
 use tokio::task;
 
 use crate::common::sockets::{addr, refusing, settle};
@@ -326,6 +330,74 @@ fn a_full_socket_makes_senders_wait_and_loses_nothing() {
             soon(receiver).await.expect("all came");
         });
     }
+}
+
+/// After an error tokio reports a socket as writable for ever. Of a full one the flusher asks less and less often, and a task
+/// that waits for space every 4 ms, each time once more for tokio.
+#[cfg(target_os = "linux")]
+#[test]
+fn sends_of_a_full_socket_that_stays_writable_sleep_between_their_tries() {
+    let runtime = ManuallyDrop::new(runtime(3)); // A busy loop would not let it end.
+    let make = runtime.spawn(async {
+        let (near, far) = narrow().await;
+        near.send(b"lost").await.expect("there is space");
+        near.flush().await.expect("the runtime runs");
+        // SAFETY: the descriptor is open, and an address of all zeros has no family: it forgets the peer.
+        let result = unsafe { libc::connect(far.as_raw_fd(), &std::mem::zeroed(), 16) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        near.ready(Interest::ERROR).await.expect("the socket has one");
+        near.take_error().expect("an option").expect("the peer has forgotten a datagram");
+        assert!(near.ready(Interest::WRITABLE).await.expect("it is").is_write_closed());
+        (0..400).for_each(|_| _ = near.try_send(b"more").expect("queued"));
+        (near, far)
+    });
+    let (near, _far) = runtime.block_on(make).expect("it ends");
+    let tries = |most: fn(u128) -> u128| {
+        let calls = || near.offload().expect("it has batches").counters().send_calls;
+        let (begun, before) = (Instant::now(), calls());
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(500)).await });
+        let (calls, passed) = (u128::from(calls() - before), begun.elapsed().as_millis());
+        assert!(calls <= most(passed), "{calls} calls in {passed} ms");
+    };
+    tries(|passed| 2 * (8 + passed / 100));
+    near.set_queue_bytes(1);
+    let sender = runtime.spawn({
+        let near = near.clone();
+        async move { near.send(b"waits").await }
+    });
+    tries(|passed| 2 * (8 + passed / 3));
+    assert!(!sender.is_finished());
+    sender.abort();
+    drop(ManuallyDrop::into_inner(runtime));
+}
+
+/// Nothing passes on a clock that stands still but sleeps.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_icmp_error_puts_no_sleep_between_later_sends() {
+    let (socket, client, _) = busy().await;
+    let nobody = refusing();
+    socket.connect(addr(&nobody)).await.expect("connecting only stores the peer");
+    socket.send(b"gone").await.expect("loopback takes it");
+    soon(socket.ready(Interest::ERROR)).await.expect("the socket has one");
+    assert!(socket.ready(Interest::WRITABLE).await.expect("it is").is_write_closed());
+    let peer = client.local_addr().expect("it is bound");
+    socket.connect(peer).await.expect("connecting only stores the peer");
+    let _ = socket.take_error();
+    arrive(&client, MANY).await;
+    socket.set_queue_bytes(1_000);
+    let task = task::spawn(async move {
+        receive(&socket, MANY).await;
+        tokio::time::pause();
+        let begun = tokio::time::Instant::now();
+        for _ in 0..100 {
+            socket.send(&[7; 100]).await.expect("queued or sent");
+        }
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        let counters = socket.offload().expect("it has batches").counters();
+        assert!(counters.send_calls > 0, "the queue was never full");
+    });
+    task.await.expect("it ends");
 }
 
 #[tokio::test]
