@@ -8,6 +8,7 @@ use std::time::Duration;
 use mmsg_tokio::UdpSocket;
 use tokio::net;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task;
 
 use crate::common::sockets::settle;
 
@@ -71,4 +72,27 @@ pub async fn receive(socket: &UdpSocket, count: usize) -> SocketAddr {
         assert!(from.replace(sender).is_none_or(|last| last == sender), "{index}");
     }
     from.expect("at least one")
+}
+
+/// Receives datagrams in a task, which goes on with the socket and their sender.
+pub async fn in_task<F: Future<Output = ()> + Send + 'static>(
+    socket: &Arc<UdpSocket>,
+    client: &net::UdpSocket,
+    count: usize,
+    then: impl FnOnce(Arc<UdpSocket>, SocketAddr) -> F + Send + 'static,
+) {
+    arrive(client, count).await;
+    let socket = socket.clone();
+    let task = task::spawn(async move {
+        let from = receive(&socket, count).await;
+        then(socket, from).await;
+    });
+    task.await.expect("it ends");
+}
+
+/// Receives answers of this length.
+pub async fn answers(client: &net::UdpSocket, count: usize, len: usize) {
+    for _ in 0..count {
+        assert_eq!(soon(client.recv(&mut [0; 8])).await.expect("an answer"), len);
+    }
 }

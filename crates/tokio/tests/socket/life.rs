@@ -15,21 +15,14 @@ use mmsg_tokio::UdpSocket;
 use tokio::runtime::Builder;
 use tokio::task::{self, LocalSet};
 
-use crate::kit::{MANY, arrive, busy, quiet, receive, runtime, soon};
+use crate::kit::{MANY, answers, arrive, busy, in_task, quiet, receive, runtime, soon};
 
 /// Queues `count` answers in a task.
 async fn queue(socket: &Arc<UdpSocket>, client: &tokio::net::UdpSocket, count: usize) {
-    arrive(client, MANY).await;
-    let socket = socket.clone();
-    task::spawn(async move {
-        let from = receive(&socket, MANY).await;
-        for _ in 0..count {
-            socket.try_send_to(b"last", from).expect("queued");
-        }
-        drop(socket);
+    in_task(socket, client, MANY, move |socket, from| async move {
+        (0..count).for_each(|_| _ = socket.try_send_to(b"last", from).expect("queued"));
     })
-    .await
-    .expect("it ends");
+    .await;
 }
 
 /// Receives outside of the client's runtime.
@@ -93,10 +86,7 @@ fn answers_leave_by_the_runtime_whose_task_sends_them() {
                 });
             }
         }
-        for _ in 0..4 {
-            let received = second.block_on(async { soon(client.recv(&mut [0; 8])).await });
-            assert_eq!(received.expect("an answer"), 4, "{case}");
-        }
+        second.block_on(answers(&client, 4, 4));
     }
 }
 
@@ -162,9 +152,7 @@ fn tasks_of_a_local_set_have_their_answers_sent() {
                 }
                 std::future::pending::<()>().await;
             });
-            for _ in 0..MANY {
-                assert_eq!(soon(client.recv(&mut [0; 8])).await.expect("an answer"), 6);
-            }
+            answers(&client, MANY, 6).await;
             task.abort();
         });
     }
@@ -177,35 +165,30 @@ fn a_forked_child_sends_nothing_of_its_parents() {
     let runtime = runtime(0);
     let (socket, client, _) = runtime.block_on(busy());
     runtime.block_on(async {
-        arrive(&client, MANY).await;
-        let task = task::spawn({
-            let socket = socket.clone();
-            async move {
-                let from = receive(&socket, MANY).await;
-                for _ in 0..7 {
-                    socket.try_send_to(b"last", from).expect("queued");
-                }
-                // SAFETY: the child of this process makes no call but those of the drop, and exits.
-                match unsafe { libc::fork() } {
-                    0 => {
-                        let _ = socket.set_ttl(64); // It would flush first.
-                        let socket = Arc::as_ptr(&socket);
-                        // SAFETY: nothing of this copy of the process uses the socket again.
-                        unsafe { std::ptr::read(socket) };
-                        // SAFETY: it ends the child.
-                        unsafe { libc::_exit(0) };
-                    }
-                    child => {
-                        let mut status = 1;
-                        // SAFETY: `status` outlives the call.
-                        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-                        assert_eq!(status, 0);
-                    }
-                }
-                crate::common::sockets::settle();
+        in_task(&socket, &client, MANY, |socket, from| async move {
+            for _ in 0..7 {
+                socket.try_send_to(b"last", from).expect("queued");
             }
-        });
-        task.await.expect("it ends");
+            // SAFETY: the child of this process makes no call but those of the drop, and exits.
+            match unsafe { libc::fork() } {
+                0 => {
+                    let _ = socket.set_ttl(64); // It would flush first.
+                    let socket = Arc::as_ptr(&socket);
+                    // SAFETY: nothing of this copy of the process uses the socket again.
+                    unsafe { std::ptr::read(socket) };
+                    // SAFETY: it ends the child.
+                    unsafe { libc::_exit(0) };
+                }
+                child => {
+                    let mut status = 1;
+                    // SAFETY: `status` outlives the call.
+                    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+                    assert_eq!(status, 0);
+                }
+            }
+            crate::common::sockets::settle();
+        })
+        .await;
         socket.flush().await.expect("the runtime runs");
     });
     assert_eq!(received(client), 7);

@@ -14,7 +14,7 @@ use tokio::io::Interest;
 use tokio::task;
 
 use crate::common::sockets::{addr, refusing, settle};
-use crate::kit::{MANY, arrive, busy, number, receive, runtime, soon};
+use crate::kit::{MANY, answers, arrive, busy, in_task, number, receive, runtime, soon};
 
 /// Answers a burst of numbered datagrams. Returns how many answers had left before the task slept.
 async fn answer(socket: &UdpSocket, count: usize) -> u64 {
@@ -61,18 +61,10 @@ fn answers_that_nothing_would_follow_leave_at_once() {
     runtime(2).block_on(async {
         let (socket, client, _) = busy().await;
         assert!(socket.try_recv(&mut [0; 8]).is_err(), "all were received");
-        arrive(&client, 3).await;
-        task::spawn({
-            let socket = socket.clone();
-            async move {
-                let from = receive(&socket, 3).await;
-                for _ in 0..3 {
-                    socket.try_send_to(b"answer", from).expect("sent");
-                }
-            }
+        in_task(&socket, &client, 3, |socket, from| async move {
+            (0..3).for_each(|_| _ = socket.try_send_to(b"answer", from).expect("sent"));
         })
-        .await
-        .expect("it ends");
+        .await;
         arrive(&client, MANY).await;
         for _ in 0..MANY {
             let from = receive(&socket, 1).await;
@@ -83,9 +75,7 @@ fn answers_that_nothing_would_follow_leave_at_once() {
                 .unwrap();
         }
         assert_eq!(socket.offload().expect("it has batches").counters().sent, 0, "none was queued");
-        for _ in 0..MANY + 3 {
-            assert_eq!(soon(client.recv(&mut [0; 8])).await.expect("an answer"), 6);
-        }
+        answers(&client, MANY + 3, 6).await;
     });
 }
 
@@ -117,11 +107,8 @@ async fn datagrams_to_one_destination_keep_their_order() {
     let peer = client.local_addr().expect("it is bound");
     socket.connect(peer).await.expect("connecting only stores the peer");
     for (long, names_peer) in [(31_999, 1), (32_001, 1), (60_000, 2), (3, 3)] {
-        arrive(&client, MANY).await;
         let lens = [1, 2, long, 4, 5, 6, 7, 8];
-        let socket = socket.clone();
-        let task = task::spawn(async move {
-            receive(&socket, MANY).await;
+        in_task(&socket, &client, MANY, move |socket, _| async move {
             for (index, len) in lens.into_iter().enumerate() {
                 let data = vec![7; len];
                 let sent = match index % names_peer {
@@ -130,8 +117,8 @@ async fn datagrams_to_one_destination_keep_their_order() {
                 };
                 assert_eq!(sent.expect("queued or sent"), len);
             }
-        });
-        task.await.expect("it ends");
+        })
+        .await;
         let mut data = vec![0; 65_535];
         for len in lens {
             assert_eq!(soon(client.recv(&mut data)).await.expect("an answer"), len);
@@ -144,37 +131,32 @@ async fn datagrams_to_one_destination_keep_their_order() {
 async fn an_error_of_a_queued_datagram_comes_from_the_next_send_there_and_from_take_error() {
     let (socket, client, _) = busy().await;
     let nowhere = |last| SocketAddr::from(([127, 0, 0, last], 0));
-    arrive(&client, MANY).await;
-    let task = task::spawn({
-        let socket = socket.clone();
-        async move {
-            let from = receive(&socket, MANY).await;
-            let error = socket.send_to(&[0; 65_530], from).await.expect_err("longer than any");
-            assert_eq!(socket.failed(), 0, "{error}");
-            soon(socket.send_to(b"also", from)).await.expect("queued");
-            for last in [1, 2] {
-                soon(socket.send_to(b"lost", nowhere(last))).await.expect("queued");
-            }
-            soon(socket.send_to(b"good", from)).await.expect("queued");
-            soon(socket.flush()).await.expect("the runtime runs");
-            assert_eq!(socket.failed(), 2);
-            let error = soon(socket.send_to(b"next", nowhere(2))).await.expect_err("of the first");
-            assert_eq!(error.kind(), ErrorKind::InvalidInput);
-            // Each error comes once.
-            assert!(socket.take_error().expect("an option").is_some());
-            assert!(socket.take_error().expect("an option").is_none());
-            soon(socket.send_to(b"last", from)).await.expect("queued");
-            // The errors of many destinations are counted, and some are kept.
-            for last in 0..200 {
-                soon(socket.send_to(b"lost", nowhere(last))).await.expect("queued");
-            }
-            soon(socket.flush()).await.expect("the runtime runs");
-            assert_eq!(socket.failed(), 202);
-            let kept = std::iter::from_fn(|| socket.take_error().expect("an option")).count();
-            assert_eq!(kept, 64);
+    in_task(&socket, &client, MANY, move |socket, from| async move {
+        let error = socket.send_to(&[0; 65_530], from).await.expect_err("longer than any");
+        assert_eq!(socket.failed(), 0, "{error}");
+        soon(socket.send_to(b"also", from)).await.expect("queued");
+        for last in [1, 2] {
+            soon(socket.send_to(b"lost", nowhere(last))).await.expect("queued");
         }
-    });
-    task.await.expect("it ends");
+        soon(socket.send_to(b"good", from)).await.expect("queued");
+        soon(socket.flush()).await.expect("the runtime runs");
+        assert_eq!(socket.failed(), 2);
+        let error = soon(socket.send_to(b"next", nowhere(2))).await.expect_err("of the first");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        // Each error comes once.
+        assert!(socket.take_error().expect("an option").is_some());
+        assert!(socket.take_error().expect("an option").is_none());
+        soon(socket.send_to(b"last", from)).await.expect("queued");
+        // The errors of many destinations are counted, and some are kept.
+        for last in 0..200 {
+            soon(socket.send_to(b"lost", nowhere(last))).await.expect("queued");
+        }
+        soon(socket.flush()).await.expect("the runtime runs");
+        assert_eq!(socket.failed(), 202);
+        let kept = std::iter::from_fn(|| socket.take_error().expect("an option")).count();
+        assert_eq!(kept, 64);
+    })
+    .await;
     for expected in [b"also", b"good", b"last"] {
         let mut data = [0; 8];
         assert_eq!(soon(client.recv(&mut data)).await.expect("an answer"), 4);
@@ -204,9 +186,7 @@ async fn a_refusal_is_the_connected_peers() {
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
     });
     task.await.expect("it ends");
-    for _ in 0..9 {
-        soon(client.recv(&mut [0; 8])).await.expect("an answer");
-    }
+    answers(&client, 9, 4).await;
 }
 
 /// Tasks send through a queue of two datagrams, by each call.
@@ -384,10 +364,8 @@ async fn an_icmp_error_puts_no_sleep_between_later_sends() {
     let peer = client.local_addr().expect("it is bound");
     socket.connect(peer).await.expect("connecting only stores the peer");
     let _ = socket.take_error();
-    arrive(&client, MANY).await;
     socket.set_queue_bytes(1_000);
-    let task = task::spawn(async move {
-        receive(&socket, MANY).await;
+    in_task(&socket, &client, MANY, |socket, _| async move {
         tokio::time::pause();
         let begun = tokio::time::Instant::now();
         for _ in 0..100 {
@@ -396,8 +374,8 @@ async fn an_icmp_error_puts_no_sleep_between_later_sends() {
         assert_eq!(begun.elapsed(), Duration::ZERO);
         let counters = socket.offload().expect("it has batches").counters();
         assert!(counters.send_calls > 0, "the queue was never full");
-    });
-    task.await.expect("it ends");
+    })
+    .await;
 }
 
 #[tokio::test]
