@@ -56,16 +56,17 @@ impl Received {
         let batch = &mut self.batch;
         batch.clear();
         (self.message, self.offset) = (0, 0);
-        let mut only = false;
+        let (mut count, mut only) = (0, false);
         let result = socket.try_io(Interest::READABLE, || {
             match offload {
                 Some(offload) => offload.on(socket).recv_into(batch)?,
                 None => socket.batch_call(&mut |socket| socket.recv_into(batch))?,
             };
-            only = takes && batch.datagram_count() == 1 && batch.drained();
+            count = batch.datagram_count();
+            only = takes && count == 1 && batch.drained();
             if batch.is_empty() || only { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
-        let count = self.in_turn + self.batch.datagram_count();
+        count += self.in_turn;
         self.in_turn = if result.is_ok() { count } else { 0 };
         if only { Ok(count) } else { result.map(|()| count) }
     }
