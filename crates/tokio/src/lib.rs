@@ -26,7 +26,7 @@
 //! receives once as a batch, to see how many more there are. More than four before the kernel has none are a burst: it turns GRO
 //! on and receives batches of up to 32 messages from then on, whose datagrams its calls hand out one by one. After more than four
 //! datagrams without a pause, sends are queued, and a task of the runtime, the flusher, sends what was queued in its turn, as GSO
-//! batches by destination. After a turn of four or fewer, sends leave at once again.
+//! batches by destination. After a turn, or a flush, of four or fewer, sends leave at once again.
 //!
 //! - On a `current_thread` runtime all its tasks queue their datagrams; other threads send at once. Outside of tasks, in
 //!   `block_on`, datagrams are queued while some of the batch are left, and the next send takes them with it.
@@ -34,7 +34,7 @@
 //!   or behind what is queued: run the loop that receives and answers in a task (`tokio::spawn`).
 //!
 //! The datagrams to one destination leave in the order of their sends. Receives cost a unit of tokio's budget for each datagram.
-//! Queued datagrams cost none: a task that only sends yields when the queue is full, after 256 KiB.
+//! Queued datagrams cost none: a task that only sends yields when the queue is full, after 256 KiB. A flush costs one.
 //!
 //! # What differs from tokio's socket
 //!
@@ -43,8 +43,8 @@
 //!   from [`take_error`](UdpSocket::take_error). The last error of each of 64 destinations is kept, and
 //!   [`failed`](UdpSocket::failed) counts the datagrams. A payload over 32,000 bytes is never queued.
 //!   [`set_queue_bytes(0)`](UdpSocket::set_queue_bytes) turns the queue off.
-//! - Nothing runs after a `block_on`: before the program exits, [`flush`](UdpSocket::flush). Dropping the socket sends what the
-//!   kernel takes without waiting.
+//! - Nothing of a `current_thread` runtime runs after its `block_on`: before it ends, [`flush`](UdpSocket::flush), also for what
+//!   another runtime of the thread will send. Dropping the socket sends what the kernel takes without waiting.
 //! - What is left of a batch is lost with the socket, even if the descriptor has been duplicated: receive it before by
 //!   `try_recv_from`, until `WouldBlock`. [`into_std`](UdpSocket::into_std) fails while some are left. While the socket lives, a
 //!   duplicate of its descriptor may receive coalesced messages.

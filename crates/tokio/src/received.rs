@@ -18,7 +18,7 @@ const SLOT_LEN: usize = 65_535;
 pub(crate) struct Received {
     pub(crate) stays_quiet: bool,
     /// Plain receives that found a datagram, since one found none.
-    pub(crate) in_a_row: u32,
+    in_a_row: u32,
     /// Without slots until there may be a burst.
     batch: RecvBatch,
     /// The message of the next datagram.
@@ -30,6 +30,12 @@ pub(crate) struct Received {
 }
 
 impl Received {
+    /// Counts a plain receive.
+    pub(crate) fn count(&mut self, found: bool) {
+        let (row, turn) = (self.in_a_row.saturating_add(1), self.in_turn);
+        (self.in_a_row, self.in_turn) = if found { (row, turn) } else { (0, 0) };
+    }
+
     /// Whether to look how many datagrams wait, before a plain receive. One peer that is answered fast makes a long row, too, of one datagram each.
     pub(crate) fn may_be_burst(&mut self) -> bool {
         if self.in_a_row < ROW || self.stays_quiet {

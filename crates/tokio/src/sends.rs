@@ -17,12 +17,24 @@ use tokio::task::{self, JoinHandle};
 
 use crate::sys;
 
+/// The answers to this many datagrams or fewer are sent at once: for them, waking the flusher costs more than a GSO batch saves.
+pub(crate) const FEW: usize = 4;
 /// The default bound of the queue in bytes.
 const QUEUE: usize = 1 << 18;
 /// The number of destinations whose errors are kept.
 const MAX_ERRORS: usize = 64;
+/// Refusals in a row after which the datagram is given up: it may be the cause, to a Unix address.
+const MAX_REFUSALS: u32 = 16;
 /// The longest payload that is queued. No GSO batch holds two longer ones.
 const MAX_QUEUED: usize = 32_000;
+
+/// What a socket has that has met a burst.
+#[derive(Debug)]
+pub(crate) struct Burst {
+    pub(crate) offload: OffloadState,
+    /// A forked child must not send what its parent queued. It may have been forked while a lock was held.
+    pub(crate) process: u32,
+}
 
 #[derive(Debug)]
 pub(crate) struct Sends {
@@ -35,8 +47,6 @@ pub(crate) struct Sends {
     pub(crate) receiver: Option<(Option<ThreadId>, Option<task::Id>)>,
     /// The task that sends what is queued.
     pub(crate) flusher: Option<JoinHandle<()>>,
-    /// The process of the burst. A forked child must not send what its parent queued.
-    pub(crate) process: u32,
     /// The bound of the queue in bytes.
     pub(crate) bound: usize,
 }
@@ -49,7 +59,6 @@ impl Default for Sends {
             failed: 0,
             receiver: None,
             flusher: None,
-            process: 0,
             bound: QUEUE,
         }
     }
@@ -81,21 +90,27 @@ impl Sends {
         }
     }
 
+    /// Notes that a flush comes: if the queue holds `all` that the tasks of a turn sent, and that is few, they would send as fast
+    /// at once.
+    pub(crate) fn end_turn(&mut self, all: bool) {
+        self.receiver = self.receiver.filter(|_| !all || !(1..=FEW).contains(&self.queue.len()));
+    }
+
     /// Sends what the kernel takes without waiting. `Pending`: some datagrams are left.
-    pub(crate) fn flush(&mut self, socket: &UdpSocket, offload: &OffloadState) -> Poll<()> {
-        let mut was_refused = false;
-        if self.process != process::id() {
+    pub(crate) fn flush(&mut self, socket: &UdpSocket, burst: &Burst) -> Poll<()> {
+        let mut refusals = 0;
+        if burst.process != process::id() {
             self.queue.clear();
         }
         while !self.queue.is_empty() {
             // The kernel is asked even if tokio remembers no space: its runtime may have ended, or not yet seen the event.
-            let mut call = || offload.on(socket).flush(&mut self.queue);
+            let mut call = || burst.offload.on(socket).flush(&mut self.queue);
             let mut sent = call();
             if sent.as_ref().is_err_and(is_would_block) && !sys::STAYS_WRITABLE {
                 sent = socket.try_io(Interest::WRITABLE, call); // Again, so that tokio knows.
             }
             match sent {
-                Ok(_) => was_refused = false,
+                Ok(_) => refusals = 0,
                 Err(error) if is_would_block(&error) => return Poll::Pending,
                 Err(error) => {
                     // About the front, which the flush has chosen; or a refusal, which is about an earlier datagram to a
@@ -103,8 +118,9 @@ impl Sends {
                     let is_refusal = error.kind() == ErrorKind::ConnectionRefused;
                     let front = self.queue.front().and_then(|msg| msg.dest());
                     let dest = front.filter(|_| !is_refusal);
-                    was_refused = is_refusal && !was_refused;
-                    if !was_refused {
+                    refusals = if is_refusal { refusals + 1 } else { MAX_REFUSALS };
+                    if refusals == MAX_REFUSALS {
+                        refusals = 0;
                         self.queue.discard_front();
                         self.failed += 1;
                     }

@@ -17,11 +17,9 @@ use tokio::task::{self, JoinHandle};
 use tokio::time;
 
 use crate::received::Received;
-use crate::sends::{Sends, is_would_block, lock};
+use crate::sends::{Burst, FEW, Sends, is_would_block, lock};
 use crate::sys;
 
-/// The answers to this many datagrams or fewer are sent at once: for them, waking the flusher costs more than a GSO batch saves.
-const FEW: usize = 4;
 /// How long to sleep where tokio does not report when the socket has space.
 const SLEEP: Duration = Duration::from_millis(4);
 
@@ -33,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) received: Mutex<Received>,
     pub(crate) sends: Mutex<Sends>,
     /// Set by the first burst, under the lock of `received`.
-    pub(crate) offload: OnceLock<OffloadState>,
+    pub(crate) burst: OnceLock<Burst>,
 }
 
 /// A receive: tokio's call for a quiet socket, and what makes its result of a datagram of a batch.
@@ -45,10 +43,14 @@ pub(crate) struct Call<B, R> {
 
 impl Shared {
     pub(crate) fn new(socket: UdpSocket) -> Arc<Self> {
-        let (received, sends, offload) = Default::default();
+        let (received, sends, burst) = Default::default();
         let is_off = env::var_os("MMSG_OFFLOAD").is_some_and(|value| value == "0");
         lock::<Received>(&received).stays_quiet = is_off;
-        Arc::new_cyclic(|me| Self { me: me.clone(), socket, received, sends, offload })
+        Arc::new_cyclic(|me| Self { me: me.clone(), socket, received, sends, burst })
+    }
+
+    pub(crate) fn offload(&self) -> Option<&OffloadState> {
+        self.burst.get().map(|burst| &burst.offload)
     }
 
     /// Whether datagrams of a batch are left.
@@ -64,10 +66,9 @@ impl Shared {
             if let Some(result) = received.next(call.peeks, make) {
                 return result;
             }
-            if self.offload.get().is_none() && !received.may_be_burst() {
+            if self.burst.get().is_none() && !received.may_be_burst() {
                 let result = (call.plain)(&self.socket, buf);
-                let found = received.in_a_row.saturating_add(1);
-                received.in_a_row = if result.is_ok() { found } else { 0 };
+                received.count(result.is_ok());
                 return result;
             }
             self.fill(&mut received, !call.peeks)?;
@@ -76,12 +77,11 @@ impl Shared {
 
     /// Receives a batch. Many datagrams are a burst.
     fn fill(&self, received: &mut Received, takes: bool) -> io::Result<()> {
-        let has_many = received.fill(&self.socket, self.offload.get(), takes)? > FEW;
-        let is_new = has_many && self.offload.get().is_none();
+        let has_many = received.fill(&self.socket, self.offload(), takes)? > FEW;
+        let is_new = has_many && self.burst.get().is_none();
         let mut sends = lock(&self.sends);
         if let Some(Ok(offload)) = is_new.then(|| OffloadState::new(&self.socket)) {
-            sends.process = process::id();
-            let _ = self.offload.set(offload);
+            let _ = self.burst.set(Burst { offload, process: process::id() });
         }
         let runtime = has_many.then(Handle::try_current).and_then(Result::ok);
         sends.receiver = runtime.map(|runtime| {
@@ -127,7 +127,7 @@ impl Shared {
     /// Queues a message. False: it is to be sent at once. `WouldBlock`: the queue has been flushed as far as the socket takes it,
     /// because it was full; with `yields` also if all was sent.
     pub(crate) fn queue(&self, msg: &SendMsg<'_>, yields: bool) -> io::Result<bool> {
-        let Some(offload) = self.offload.get() else { return Ok(false) };
+        let Some(burst) = self.burst.get() else { return Ok(false) };
         let task = task::try_id();
         // Nothing runs after a `block_on`: the answer to the last datagram of a batch takes the others with it.
         let may_wait = task.is_some() || self.has_left();
@@ -143,7 +143,8 @@ impl Shared {
         if pushed.is_ok() && waits && self.has_flusher(&mut sends) {
             return Ok(true);
         }
-        let flushed = sends.flush(&self.socket, offload);
+        sends.end_turn(waits && pushed == Err(PushError::Full));
+        let flushed = sends.flush(&self.socket, burst);
         if flushed.is_pending() {
             self.has_flusher(&mut sends);
         }
@@ -193,8 +194,10 @@ impl Shared {
 
     /// Sends what is queued, as far as the kernel takes it without waiting.
     pub(crate) fn flush(&self) -> Poll<()> {
-        let Some(offload) = self.offload.get() else { return Poll::Ready(()) };
-        lock(&self.sends).flush(&self.socket, offload)
+        let Some(burst) = self.burst.get() else { return Poll::Ready(()) };
+        let mut sends = lock(&self.sends);
+        sends.end_turn(true);
+        sends.flush(&self.socket, burst)
     }
 
     /// Sends what is queued, and waits while the socket is full.
@@ -206,6 +209,8 @@ impl Shared {
                 time::sleep(SLEEP).await;
             }
         }
+        // Of a task that sends and flushes, which would else never yield.
+        task::consume_budget().await;
         Ok(())
     }
 
@@ -222,15 +227,13 @@ impl Shared {
 
     /// The flusher's turn. Returns whether it needs another one.
     fn flush_in_turn(&self) -> bool {
-        let Some(offload) = self.offload.get() else { return false };
+        let Some(burst) = self.burst.get() else { return false };
         let mut sends = lock(&self.sends);
-        // The tasks of a turn sent few: they would send as fast at once.
-        if sends.queue.len() <= FEW && sends.receiver.is_some_and(|(thread, _)| thread.is_some()) {
-            sends.receiver = None;
-        }
+        let has_one_thread = sends.receiver.is_some_and(|(thread, _)| thread.is_some());
+        sends.end_turn(has_one_thread);
         // A later flusher goes on in its place.
         let is_me = |flusher: &JoinHandle<()>| Some(flusher.id()) == task::try_id();
-        sends.flush(&self.socket, offload).is_pending()
+        sends.flush(&self.socket, burst).is_pending()
             && sends.flusher.as_ref().is_none_or(|flusher| flusher.is_finished() || is_me(flusher))
     }
 }

@@ -188,9 +188,15 @@ impl UdpSocket {
     ///
     /// The system's error.
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
-        let addrs: Vec<_> = net::lookup_host(addr).await?.collect();
+        let (addrs, last): (Vec<_>, _) =
+            (net::lookup_host(addr).await?.collect(), self.peer_addr());
         self.flush().await?;
-        self.plain().connect(&addrs[..]).await
+        let result = self.plain().connect(&addrs[..]).await;
+        let mut sends = lock(&self.shared.sends);
+        if let Some(error) = sends.errors.remove(&None) {
+            sends.errors.insert(last.ok(), error); // About the last peer.
+        }
+        result
     }
 
     /// tokio's socket.
@@ -214,7 +220,7 @@ impl UdpSocket {
 impl UdpSocket {
     /// Waits until everything that was queued has been sent, or has failed.
     ///
-    /// Call it before the program exits, and before a `block_on` ends if nothing runs after it.
+    /// Call it before the program exits, and before a `block_on` ends if its runtime runs nothing after it.
     ///
     /// # Errors
     ///
@@ -255,7 +261,7 @@ impl UdpSocket {
     /// socket receives, nor what is sent at once. Its switches are the program's to use.
     #[must_use]
     pub fn offload(&self) -> Option<&OffloadState> {
-        self.shared.offload.get()
+        self.shared.offload()
     }
 }
 
@@ -276,12 +282,12 @@ impl TryFrom<std::net::UdpSocket> for UdpSocket {
 /// Sends what the kernel takes of the queue without waiting. A duplicate of the descriptor gets single datagrams again.
 impl Drop for UdpSocket {
     fn drop(&mut self) {
-        let Some(offload) = self.offload() else { return };
-        if lock(&self.shared.sends).process != process::id() {
-            return; // A child's, by a fork.
-        }
+        let Some(burst) = self.shared.burst.get().filter(|burst| burst.process == process::id())
+        else {
+            return; // It has met no burst, or is a child's, by a fork.
+        };
         let _ = self.shared.flush();
-        let _ = offload.disable_gro(self.plain());
+        let _ = burst.offload.disable_gro(self.plain());
         // The flusher may be sending on another thread, which does not wait. Then the descriptor is this handle's alone.
         while Arc::strong_count(&self.shared) > 1 {
             thread::yield_now();

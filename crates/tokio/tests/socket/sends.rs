@@ -135,12 +135,12 @@ async fn an_error_of_a_queued_datagram_comes_from_the_next_send_there_and_from_t
         let error = socket.send_to(&[0; 65_530], from).await.expect_err("longer than any");
         assert_eq!(socket.failed(), 0, "{error}");
         soon(socket.send_to(b"also", from)).await.expect("queued");
-        for last in [1, 2] {
+        for last in [1, 2, 2] {
             soon(socket.send_to(b"lost", nowhere(last))).await.expect("queued");
         }
         soon(socket.send_to(b"good", from)).await.expect("queued");
         soon(socket.flush()).await.expect("the runtime runs");
-        assert_eq!(socket.failed(), 2);
+        assert_eq!(socket.failed(), 3);
         let error = soon(socket.send_to(b"next", nowhere(2))).await.expect_err("of the first");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         // Each error comes once.
@@ -152,7 +152,7 @@ async fn an_error_of_a_queued_datagram_comes_from_the_next_send_there_and_from_t
             soon(socket.send_to(b"lost", nowhere(last))).await.expect("queued");
         }
         soon(socket.flush()).await.expect("the runtime runs");
-        assert_eq!(socket.failed(), 202);
+        assert_eq!(socket.failed(), 203);
         let kept = std::iter::from_fn(|| socket.take_error().expect("an option")).count();
         assert_eq!(kept, 64);
     })
@@ -174,19 +174,33 @@ async fn a_refusal_is_the_connected_peers() {
     socket.connect(addr(&nobody)).await.expect("connecting only stores the peer");
     let task = task::spawn(async move {
         let sent = || socket.offload().expect("it has batches").counters().sent;
-        socket.send(b"gone").await.expect("queued");
+        for _ in 0..5 {
+            socket.send(b"gone").await.expect("queued");
+        }
         socket.flush().await.expect("the runtime runs");
         settle();
         for _ in 0..9 {
             socket.send_to(b"good", from).await.expect("queued or sent");
             task::yield_now().await;
         }
-        assert_eq!(sent(), 2, "the first two are queued");
+        assert_eq!(sent(), 6, "the first six are queued");
         let error = socket.send(b"next").await.expect_err("about the first");
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        // So is an error of a queued datagram, once there is another peer.
+        socket.connect(from).await.expect("connecting only stores the peer");
+        arrive(&client, MANY).await;
+        receive(&socket, MANY).await;
+        let mut meta = mmsg::SendMeta::default();
+        meta.source = Some([192, 0, 2, 1].into());
+        for _ in 0..5 {
+            socket.send_msg(&mmsg::SendMsg::new(b"lost").with_meta(&meta)).await.expect("queued");
+        }
+        socket.connect(addr(&nobody)).await.expect("connecting only stores the peer");
+        socket.send(b"gone").await.expect("queued");
+        assert!(socket.take_error().expect("an option").is_some());
+        client
     });
-    task.await.expect("it ends");
-    answers(&client, 9, 4).await;
+    answers(&task.await.expect("it ends"), 9, 4).await;
 }
 
 /// Tasks send through a queue of two datagrams, by each call.
@@ -320,7 +334,9 @@ fn sends_of_a_full_socket_that_stays_writable_sleep_between_their_tries() {
     let runtime = ManuallyDrop::new(runtime(3)); // A busy loop would not let it end.
     let make = runtime.spawn(async {
         let (near, far) = narrow().await;
-        near.send(b"lost").await.expect("there is space");
+        for _ in 0..5 {
+            near.send(b"lost").await.expect("queued");
+        }
         near.flush().await.expect("the runtime runs");
         // SAFETY: the descriptor is open, and an address of all zeros has no family: it forgets the peer.
         let result = unsafe { libc::connect(far.as_raw_fd(), &std::mem::zeroed(), 16) };
@@ -378,22 +394,29 @@ async fn an_icmp_error_puts_no_sleep_between_later_sends() {
     .await;
 }
 
+/// Also if it flushes.
 #[tokio::test]
 async fn a_task_that_only_sends_yields() {
     let (socket, client, _) = busy().await;
-    arrive(&client, MANY).await;
-    let from = receive(&socket, MANY - 1).await;
-    let sender = task::spawn({
-        let socket = socket.clone();
-        async move {
-            loop {
-                socket.send_to(&[7; 1200], from).await.expect("sent");
+    for each in [usize::MAX, 8, 1] {
+        arrive(&client, MANY).await;
+        let from = receive(&socket, MANY - 1).await;
+        let sender = task::spawn({
+            let socket = socket.clone();
+            async move {
+                for count in 1..1_000_000 {
+                    socket.send_to(&[7; 1200], from).await.expect("sent");
+                    if count % each == 0 {
+                        socket.flush().await.expect("the runtime runs");
+                    }
+                }
             }
+        });
+        for _ in 0..20 {
+            task::yield_now().await;
         }
-    });
-    for _ in 0..20 {
-        task::yield_now().await;
+        assert!(!sender.is_finished(), "{each}");
+        sender.abort();
+        assert!(number(&socket).await < MANY);
     }
-    sender.abort();
-    assert!(number(&socket).await < MANY);
 }
