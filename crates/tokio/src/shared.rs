@@ -1,6 +1,7 @@
 //! The socket that its handle and its flusher share. It is quiet, tokio's own, until a burst begins the batches.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll, ready};
 use std::thread;
@@ -183,8 +184,8 @@ impl Shared {
         match self.queue(msg, true) {
             Err(error) if is_would_block(&error) => {
                 ready!(self.socket.poll_send_ready(cx))?;
-                // A task that only sends yields here.
-                cx.waker().wake_by_ref();
+                // A task that only sends yields here, behind those that wait for a turn.
+                ready!(pin!(task::yield_now()).poll(cx));
                 Poll::Pending
             }
             Ok(false) => plain(cx),
