@@ -32,11 +32,15 @@ pub(crate) struct Received {
 impl Received {
     /// Counts a plain receive.
     pub(crate) fn count(&mut self, found: bool) {
-        let (row, turn) = (self.in_a_row.saturating_add(1), self.in_turn);
-        (self.in_a_row, self.in_turn) = if found { (row, turn) } else { (0, 0) };
+        if found {
+            self.in_a_row = self.in_a_row.saturating_add(1);
+        } else {
+            (self.in_a_row, self.in_turn) = (0, 0);
+        }
     }
 
-    /// Whether to look how many datagrams wait, before a plain receive. One peer that is answered fast makes a long row, too, of one datagram each.
+    /// Whether to look how many datagrams wait, before a plain receive. One peer that is answered fast makes a long row, too, of
+    /// one datagram each.
     pub(crate) fn may_be_burst(&mut self) -> bool {
         if self.in_a_row < ROW || self.stays_quiet {
             return false;

@@ -90,10 +90,11 @@ impl Sends {
         }
     }
 
-    /// Notes that a flush comes: if the queue holds `all` that the tasks of a turn sent, and that is few, they would send as fast
-    /// at once.
-    pub(crate) fn end_turn(&mut self, all: bool) {
-        self.receiver = self.receiver.filter(|_| !all || !(1..=FEW).contains(&self.queue.len()));
+    /// Before a flush of all that the tasks of a turn have sent: if it is few, they would send as fast at once.
+    pub(crate) fn end_turn(&mut self) {
+        if (1..=FEW).contains(&self.queue.len()) {
+            self.receiver = None;
+        }
     }
 
     /// Sends what the kernel takes without waiting. `Pending`: some datagrams are left.
@@ -118,8 +119,8 @@ impl Sends {
                     let is_refusal = error.kind() == ErrorKind::ConnectionRefused;
                     let front = self.queue.front().and_then(|msg| msg.dest());
                     let dest = front.filter(|_| !is_refusal);
-                    refusals = if is_refusal { refusals + 1 } else { MAX_REFUSALS };
-                    if refusals == MAX_REFUSALS {
+                    refusals += u32::from(is_refusal);
+                    if !is_refusal || refusals == MAX_REFUSALS {
                         refusals = 0;
                         self.queue.discard_front();
                         self.failed += 1;

@@ -144,7 +144,9 @@ impl Shared {
         if pushed.is_ok() && waits && self.has_flusher(&mut sends) {
             return Ok(true);
         }
-        sends.end_turn(waits && pushed == Err(PushError::Full));
+        if waits && pushed == Err(PushError::Full) {
+            sends.end_turn();
+        }
         let flushed = sends.flush(&self.socket, burst);
         if flushed.is_pending() {
             self.has_flusher(&mut sends);
@@ -197,7 +199,7 @@ impl Shared {
     pub(crate) fn flush(&self) -> Poll<()> {
         let Some(burst) = self.burst.get() else { return Poll::Ready(()) };
         let mut sends = lock(&self.sends);
-        sends.end_turn(true);
+        sends.end_turn();
         sends.flush(&self.socket, burst)
     }
 
@@ -210,8 +212,6 @@ impl Shared {
                 time::sleep(SLEEP).await;
             }
         }
-        // Of a task that sends and flushes, which would else never yield.
-        task::consume_budget().await;
         Ok(())
     }
 
@@ -230,8 +230,10 @@ impl Shared {
     fn flush_in_turn(&self) -> bool {
         let Some(burst) = self.burst.get() else { return false };
         let mut sends = lock(&self.sends);
-        let has_one_thread = sends.receiver.is_some_and(|(thread, _)| thread.is_some());
-        sends.end_turn(has_one_thread);
+        // On several threads it may have its turn in the midst of theirs.
+        if sends.receiver.is_some_and(|(only_thread, _)| only_thread.is_some()) {
+            sends.end_turn();
+        }
         // A later flusher goes on in its place.
         let is_me = |flusher: &JoinHandle<()>| Some(flusher.id()) == task::try_id();
         sends.flush(&self.socket, burst).is_pending()

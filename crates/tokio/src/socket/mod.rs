@@ -8,6 +8,7 @@ use std::{io, process, thread};
 use mmsg::offload::OffloadState;
 use socket2::SockRef;
 use tokio::net::{self, ToSocketAddrs};
+use tokio::task;
 
 use crate::sends::{is_would_block, lock};
 use crate::shared::Shared;
@@ -188,13 +189,13 @@ impl UdpSocket {
     ///
     /// The system's error.
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
-        let (addrs, last): (Vec<_>, _) =
-            (net::lookup_host(addr).await?.collect(), self.peer_addr());
+        let addrs: Vec<_> = net::lookup_host(addr).await?.collect();
+        let last = self.peer_addr().ok();
         self.flush().await?;
         let result = self.plain().connect(&addrs[..]).await;
         let mut sends = lock(&self.shared.sends);
         if let Some(error) = sends.errors.remove(&None) {
-            sends.errors.insert(last.ok(), error); // About the last peer.
+            sends.errors.insert(last, error); // About the last peer.
         }
         result
     }
@@ -226,7 +227,10 @@ impl UdpSocket {
     ///
     /// The error of a runtime that shuts down. [`take_error`](Self::take_error) has those of datagrams.
     pub async fn flush(&self) -> io::Result<()> {
-        self.shared.flush_all().await
+        self.shared.flush_all().await?;
+        // Queueing costs no unit of the budget: a task that sends and flushes would never yield.
+        task::consume_budget().await;
+        Ok(())
     }
 
     /// The socket's error, as tokio's [`take_error`](net::UdpSocket::take_error), or that of a datagram that was queued.
